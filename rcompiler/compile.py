@@ -45,6 +45,7 @@ from rcompiler.passes.tiles.named_ops import generalise
 from rcompiler.passes.tiling.claims import check_claims
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.program import MAX_EUS
+from rcompiler.schedule_text import is_schedule_form, mlir_form
 
 
 def compile_onnx(
@@ -216,10 +217,12 @@ def schedule_artifact(
     emit.prepare()
     with steps.boundary(), context, ir.Location.unknown():
         steps.begin("parse")
+        form = mlir_form(text) if is_schedule_form(text) else None
         try:
-            module = ir.Module.parse(text)
+            module = ir.Module.parse(form.text if form else text)
         except ir.MLIRError as error:
-            raise InvalidModel(f"the schedule is not valid: {error}") from None
+            message = form.explained(str(error)) if form else str(error)
+            raise InvalidModel(f"the schedule is not valid: {message}") from None
         made_for = _made_for(module.operation, target, precision)
         options = CompileOptions(
             made_for.target, cache=cache, precision=made_for.precision, machine_code=machine_code

@@ -51,6 +51,20 @@ class InvalidModel(CompilerError):
     """A model that is not valid ONNX, or cannot be read."""
 
 
+class ScheduleTextError(InvalidModel):
+    """A text in the schedule form that is not of its grammar, or names what is not there.
+
+    line, column: where, from 1.
+    """
+
+    def __init__(self, reason: str, line: int, column: int) -> None:
+        super().__init__(reason, line, column)
+        self.reason, self.line, self.column = reason, line, column
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}: {self.reason}"
+
+
 class UnsupportedOp(CompilerError):
     """A valid ONNX operator, attribute or type that the compiler does not translate."""
 

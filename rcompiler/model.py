@@ -46,7 +46,7 @@ class Explained(Closable):
 
     def stage(self, name: str) -> str:
         """The text of a stage: linalg, rtask, rkernel, vdevice, llvm or asm; for a GPU gpu, and ptx
-        or amdgcn.
+        or amdgcn. "schedule" is vdevice in the schedule form, short and with the program first.
 
         A model compiled from a schedule has only the stages after it. asm is made when asked for,
         for which the compiler's packages must be installed.
@@ -56,6 +56,8 @@ class Explained(Closable):
         """
         texts = self.artifact.stages
         there = [stage for stage in STAGES if stage in texts]
+        if "vdevice" in there:
+            there.insert(there.index("vdevice"), "schedule")
         if "llvm" in there and "cpu" in self.artifact.provenance:
             there.append("asm")
         image = self.artifact.image
@@ -65,6 +67,10 @@ class Explained(Closable):
                 return image.ptx.decode()
         if name == "asm" and name in there:
             return self._assembly()
+        if name == "schedule" and name in there:
+            from rcompiler.schedule_text import schedule_form  # which a model that only runs spares
+
+            return schedule_form(texts["vdevice"])
         if name in there:
             return texts[name]
         if name == "torch":

@@ -2,15 +2,21 @@
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch_mlir import ir
+
+from rcompiler.errors import ScheduleTextError
 
 _EXPECTED = re.compile(
     r"//\s*expected-(error|warning|remark|note)\s*"
     r"(?:@([+-]\d+|above|below|unknown))?\s*\{\{(.*?)\}\}"
 )
 _UNKNOWN = 0
+
+Origin = Callable[[int, int], tuple[int, int]]
+"""Line and column in the input, of those in the text that the parser reads."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,7 @@ class Diagnostics:
         """input_name: what the parser's `-` is called; echo: print each to standard error."""
         self._input, self._echo = input_name, echo
         self._seen: list[_Seen] = []
+        self.origin: Origin = lambda line, column: (line, column)
 
     def attach(self, context: ir.Context) -> None:
         """Take over all of the context's diagnostics."""
@@ -38,8 +45,13 @@ class Diagnostics:
         if not any(seen.severity == "error" for seen in self._seen):
             self._record("error", f"{self._input}:", _UNKNOWN, str(error).strip())
 
+    def refuse(self, error: ScheduleTextError, above: int) -> None:
+        """Show an error in a text that MLIR does not come to see. above: lines in front of it."""
+        line = above + error.line
+        self._record("error", f"{self._input}:{line}:{error.column}:", line, error.reason)
+
     def _handle(self, diagnostic: ir.Diagnostic) -> bool:
-        place, line = _place(diagnostic.location, self._input)
+        place, line = _place(diagnostic.location, self._input, self.origin)
         self._record(diagnostic.severity.name.lower(), place, line, diagnostic.message)
         for note in diagnostic.notes:
             if not note.message.startswith("see current operation"):
@@ -89,21 +101,23 @@ def _line(number: int, where: str) -> int:
     return number + int(where or 0)
 
 
-def _place(location: ir.Location, input_name: str) -> tuple[str, int]:
+def _place(location: ir.Location, input_name: str, origin: Origin) -> tuple[str, int]:
     """`file:line:column:` or the name of an op that has one; and the line."""
     match location:
         case ir.FileLineColLoc():
             file = input_name if location.filename == "-" else location.filename
             if location.start_line:
                 line, column = location.start_line, location.start_col
+                if location.filename == "-":
+                    line, column = origin(line, column)
                 return f"{file}:{line}:{column}:", line
             return f"{file}:", _UNKNOWN
         case ir.NameLoc():
-            place, line = _place(location.child_loc, input_name)
+            place, line = _place(location.child_loc, input_name, origin)
             return f"{place} '{location.name_str}':", line
         case ir.CallSiteLoc():
-            return _place(location.callee, input_name)
+            return _place(location.callee, input_name, origin)
         case ir.FusedLoc():
-            places = [_place(part, input_name) for part in location.locations]
+            places = [_place(part, input_name, origin) for part in location.locations]
             return next((p for p in places if p[1]), places[0]) if places else (f"{input_name}:", 0)
     return f"{input_name}:", _UNKNOWN

@@ -34,6 +34,7 @@ class Job:
     print_ir_after_all: bool
     timing: bool
     list_passes: bool
+    schedule_form: bool
     progress: str = ""  # a file in which the worker notes how far it came
     trace: bool = False  # note each pass, too; its markers would show in --print-ir-*
 

@@ -24,7 +24,7 @@ from rcompiler.rammer.program import Program, Wait
 from rcompiler.rammer.schedule import policies
 from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.tools._sources import Source, compile_options, given_options
+from rcompiler.tools._sources import SCHEDULES, Source, compile_options, given_options
 from rcompiler.viz.view import Plan
 
 
@@ -49,7 +49,7 @@ def plan_of(options: argparse.Namespace, source: Source) -> Plan:
 def _artifact(options: argparse.Namespace, source: Source) -> Artifact:
     """What a compiled file holds, or an S4 text becomes."""
     assert source.path is not None
-    if source.path.suffix == ".mlir":  # compiled in a process of its own: whatever the text is
+    if source.path.suffix in SCHEDULES:  # compiled in a process of its own: whatever the text is
         model = source.executable(options)
         model.close()
         return model.artifact

@@ -11,13 +11,14 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler import dialects
-from rcompiler.errors import CompilerError
+from rcompiler.errors import CompilerError, ScheduleTextError
 from rcompiler.passes import _reproducer, find, names
 from rcompiler.passes._pipeline_text import build
 from rcompiler.passes.constants.deferred import Constant, whole
 from rcompiler.passes.constants.model_context import ModelContext, as_declared
+from rcompiler.schedule_text import is_schedule_form, mlir_form, schedule_form
 from rcompiler.tools._data import read_arrays, write_arrays
-from rcompiler.tools._diagnostics import Diagnostics
+from rcompiler.tools._diagnostics import Diagnostics, Origin
 from rcompiler.tools._guard import Chunk, Job, chunks
 
 
@@ -57,9 +58,12 @@ class _Worker:
         with context:
             try:
                 self.note(f"{index} the parser")
-                module = ir.Module.parse("\n" * chunk.first_line + chunk.text)
+                text, diagnostics.origin = _readable(chunk)
+                module = ir.Module.parse(text)
                 context.arrays = as_declared(module.operation, self._given)
                 ok = self._passes(index, chunk, module, context, diagnostics)
+            except ScheduleTextError as error:
+                diagnostics.refuse(error, chunk.first_line)
             except ir.MLIRError as error:
                 diagnostics.explain(error)
         if job.verify_diagnostics:
@@ -118,7 +122,26 @@ class _Worker:
         if self.printed:
             print("// -----", file=self.out)
         self.printed = True
-        print(module, end="", file=self.out, flush=True)  # its text ends its last line
+        text = str(module)  # which ends its last line
+        text = schedule_form(text) if self.job.schedule_form else text
+        print(text, end="", file=self.out, flush=True)
+
+
+def _readable(chunk: Chunk) -> tuple[str, Origin]:
+    """What MLIR parses of a module, and where in the input its places come from.
+
+    Raises ScheduleTextError for a bad text in the schedule form.
+    """
+    above = chunk.first_line
+    if not is_schedule_form(chunk.text):
+        return "\n" * above + chunk.text, lambda line, column: (line, column)
+    form = mlir_form(chunk.text)
+
+    def origin(line: int, column: int) -> tuple[int, int]:
+        line, column = form.place(line, column)
+        return above + line, column
+
+    return form.text, origin
 
 
 def _list_passes() -> None:

@@ -1,5 +1,5 @@
-"""What a tool is pointed at: an ONNX file, a compiled .rcx file, a schedule (.mlir, weights in .npz
-beside it) or the name of a built-in model."""
+"""What a tool is pointed at: an ONNX file, a compiled .rcx file, a schedule (.mlir or .schedule,
+weights in .npz beside it) or the name of a built-in model."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ CHOSEN = (
     *("target", "device", "policy", "kernels", "roller_policy", "eus", "tune", "roots"),
     "precision",
 )
+SCHEDULES = (".mlir", ".schedule")
+"""Endings of files with a schedule; which form its text has says its first line."""
+
 _OTHERS = ("shapes", "values", "no_fusion")  # which a command line says in its own way
 
 
@@ -52,7 +55,7 @@ class Source:
             chosen = compile_options(options, self)
             return rcompiler.compile_onnx(self.proto, **chosen, progress=progress, **more)
         assert self.path is not None
-        schedule = self.path.suffix == ".mlir"
+        schedule = self.path.suffix in SCHEDULES
         for option in given_options(options):
             if option != ("target" if schedule else "eus"):
                 raise ArtifactError(
@@ -75,7 +78,8 @@ def given_options(options: argparse.Namespace) -> list[str]:
 
 
 def read_schedule(path: Path) -> tuple[str, dict[str, np.ndarray]]:
-    """Text of stage "vdevice" and the constants it names, from ``x.mlir`` and ``x.npz``.
+    """Text of stage "vdevice" or "schedule" and the constants it names, from ``x.mlir`` or
+    ``x.schedule`` and ``x.npz``.
 
     A schedule that names no constants needs no second file. Raises CompilerError.
     """
@@ -97,7 +101,7 @@ def resolve(text: str) -> Source:
     if path.suffix == ".rcx":
         return Source(path.stem, path, None)
     require_compiler(text if path.exists() else f"{text} is no file here; a built-in model")
-    if path.suffix == ".mlir":
+    if path.suffix in SCHEDULES:
         return Source(path.stem, path, None)
     from rcompiler.frontend.load import load
     from rcompiler.tools import models

@@ -1,8 +1,8 @@
 """rc-compile: compile an ONNX model to one file that rc-run and rcompiler.load run.
 
 rc-compile model.onnx -o model.rcx
-rc-compile model.onnx --emit=vdevice -o s.mlir    the schedule as text, its weights in s.npz
-rc-compile s.mlir -o model.rcx                that schedule, perhaps edited, compiled
+rc-compile model.onnx --emit=schedule -o s.schedule    the schedule as text, its weights in s.npz
+rc-compile s.schedule -o model.rcx            that schedule, perhaps edited, compiled
 rc-compile model.onnx --emit=linalg -o model.mlir    what rc-opt -p 'rc-cpu{device=cpu}' begins with
 rc-compile model.onnx --check                 everything that cannot be compiled, and why
 rc-compile model.onnx --explain               why each operator is cut as it is
@@ -36,7 +36,10 @@ from rcompiler.tools._sources import (
 )
 from rcompiler.tools._wording import on_the_command_line
 
-_STAGES = "linalg, rtask, rkernel, vdevice, llvm, asm; of a GPU gpu, llvm, ptx or amdgcn"
+_STAGES = (
+    "linalg, rtask, rkernel, schedule (vdevice: the same in MLIR's form), llvm, asm; of a GPU gpu, "
+    "llvm, ptx or amdgcn"
+)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -51,7 +54,7 @@ def _run(options: argparse.Namespace) -> int:
         model = source.executable(options, steps, **_more(options))
     if options.emit:
         _write_text(options.output or "-", model.stage(options.emit))
-        if options.emit in ("linalg", "vdevice") and options.output not in (None, "-"):
+        if options.emit in ("linalg", "vdevice", "schedule") and options.output not in (None, "-"):
             write_arrays(Path(options.output).with_suffix(".npz"), _arrays(options, source, model))
     else:
         target = Path(options.output or f"{source.name}.rcx")
@@ -144,7 +147,7 @@ def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[
     """
     from rcompiler.frontend import import_onnx
 
-    if options.emit == "vdevice":
+    if options.emit in ("vdevice", "schedule"):
         found: Mapping[str, np.ndarray] = model.constants()
         return found
     if source.proto is None:

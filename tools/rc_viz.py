@@ -64,7 +64,8 @@ def _options(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument(
         "model",
-        help="a .rcx file, an ONNX file, a schedule (.mlir) or the name of a built-in model",
+        help="a .rcx file, an ONNX file, a schedule (.mlir or .schedule) or the name of a built-in "
+        "model",
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the page; default: MODEL.html; stdout: -"

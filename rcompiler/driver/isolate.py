@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler import errors
-from rcompiler.errors import CompilerError, InvalidModel, ScheduleError
+from rcompiler.errors import CompilerError, InvalidModel, ScheduleError, ScheduleTextError
 from rcompiler.model import Model, model_of
 from rcompiler.options import Precision, checked_cache, policy_of
 from rcompiler.runtime.artifact import Artifact
@@ -74,15 +74,16 @@ def compile_schedule(
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
 ) -> Model:
-    """Compile an S4 module (the text of stage "vdevice", possibly edited) with the constants it
-    names, for the target, precision and device that it says it is for.
+    """Compile an S4 module (the text of stage "schedule" or "vdevice", possibly edited) with the
+    constants it names, for the target, precision and device that it says it is for.
 
     constants: arrays by key, as CompiledModel.constants() returns them; only their bytes count.
     target, precision: what the caller takes it to be for, None for whatever it is. machine_code: as
     for `compile_onnx`. The work is done in a process of its own: text written by hand can make MLIR
     abort.
 
-    Raises InvalidModel for text that is not S4, ScheduleError for a schedule that is not proved
+    Raises InvalidModel for text that is not S4 (ScheduleTextError, which says where, for one in the
+    schedule form that is not of its grammar), ScheduleError for a schedule that is not proved
     right, DeviceError for one that is for another target or precision, or does not say for which.
     """
     arrays = {key: np.asarray(array) for key, array in (constants or {}).items()}
@@ -151,5 +152,7 @@ def _failure(folder: Path, status: int) -> CompilerError:
     kind = getattr(errors, error["kind"], CompilerError)
     if kind is ScheduleError:
         return ScheduleError(error["message"], error["rule"])
+    if kind is ScheduleTextError:
+        return ScheduleTextError(*error["place"])
     found: CompilerError = kind(error["message"])
     return found

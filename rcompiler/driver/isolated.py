@@ -20,7 +20,7 @@ import numpy as np
 
 from rcompiler import errors
 from rcompiler.driver.isolate import ERROR, MODEL, REQUEST, WARNINGS, Progress
-from rcompiler.errors import CompilerError
+from rcompiler.errors import CompilerError, ScheduleTextError
 from rcompiler.model import Model
 from rcompiler.runtime.artifact import Artifact
 
@@ -46,11 +46,19 @@ def main() -> int:
             "kind": kind.__name__,
             "message": str(error),
             "rule": getattr(error, "rule", ""),
+            "place": _place(error),
             "peak": _peak_address_space(),
         }
         (folder / ERROR).write_text(json.dumps(report))
         return 1
     return 0
+
+
+def _place(error: CompilerError) -> tuple[str, int, int] | None:
+    """Of an error in a text: the reason, the line and the column."""
+    if isinstance(error, ScheduleTextError):
+        return error.reason, error.line, error.column
+    return None
 
 
 def _of_onnx(model: Any, options: Mapping[str, Any], progress: Progress) -> Model:
