@@ -83,6 +83,7 @@ class ProfileIndex:
     def __init__(self, path: Path | None, *, most: int = _MOST_BYTES) -> None:
         """path: None for an index in memory. most: bytes of the file."""
         self._path = path
+        self._file: tuple[int, int] | None = None  # that the path named when it was opened
         self._connection = self._open()
         size = self._try(bytes_of)
         if size > most:
@@ -194,21 +195,37 @@ class ProfileIndex:
         if self._path is None:
             return opened(":memory:")
         try:
-            with PrivateFolder(self._path.parent) as folder:
-                return opened(folder.checked(self._path.name))
+            with PrivateFolder(self._path.parent) as folder, folder.locked():
+                return self._opened(folder)
         except (OSError, CacheError, sqlite3.OperationalError, NewerLayout) as error:
             return self._in_memory(error)
         except sqlite3.DatabaseError as error:
             return self._anew(error)
 
+    def _opened(self, folder: PrivateFolder) -> sqlite3.Connection:
+        """Nobody puts the file aside meanwhile: the folder is locked."""
+        assert self._path is not None
+        path = folder.checked(self._path.name)
+        try:
+            return opened(path)
+        finally:
+            self._file = _identity(path)
+
     def _anew(self, error: Exception) -> sqlite3.Connection:
+        """Put the damaged file aside and begin a new one; once only, if other processes find it
+        damaged at the same time: the file that one of them has begun must not go, too.
+        """
         assert self._path is not None
         aside = self._path.with_suffix(".damaged")
-        self._warn(f"{error}; it is begun anew, and the old file is {aside.name}")
         try:
-            os.replace(self._path, aside)
-            return opened(self._path)
-        except (OSError, sqlite3.Error) as again:
+            with PrivateFolder(self._path.parent) as folder, folder.locked(alone=True):
+                if _identity(self._path) == self._file:
+                    self._warn(f"{error}; it is begun anew, and the old file is {aside.name}")
+                    os.replace(self._path, aside)
+                else:
+                    self._warn(f"{error}; another process has begun it anew")
+                return self._opened(folder)
+        except (OSError, CacheError, sqlite3.Error, NewerLayout) as again:
             return self._in_memory(again)
 
     def _in_memory(self, error: Exception) -> sqlite3.Connection:
@@ -230,6 +247,15 @@ class ProfileIndex:
 
     def _warn(self, what: str) -> None:
         warnings.warn(f"profile index {self._path}: {what}", IndexWarning, stacklevel=4)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path names now; None for none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _select(
