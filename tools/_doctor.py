@@ -10,6 +10,7 @@ import platform
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -79,6 +80,7 @@ def findings() -> Iterator[Finding]:
     yield _record()
     yield _executable_memory()
     if not missing:
+        yield _profile_index()
         yield _compilation()
     if importable("numpy"):
         yield from _gpu(bool(missing))
@@ -249,6 +251,34 @@ def _record() -> Finding:
     if found is None or found.measurement is None:
         return Finding(name, ABSENT, "this machine is not measured yet", remedy)
     return Finding(name, OK, f"measured {found.measurement.date}: {record_path(device, folder)}")
+
+
+def _profile_index() -> Finding:
+    """Of the file of measured times; it is only read, also where a use of it would mend it."""
+    from rcompiler.profiler.storage import NAME, NewerLayout, counted
+
+    name, folder = "profile index", default_cache()
+    if folder is None:
+        return Finding(name, ABSENT, "none: there is no cache folder for it", "see cache folder")
+    path = folder / NAME
+    if not path.exists():
+        return Finding(name, OK, f"{path} (made when rc-tune or --tune=kernels measures)")
+    try:
+        with PrivateFolder(folder) as own:
+            found = counted(own.checked(NAME))
+    except (CompilerError, OSError) as error:
+        return Finding(name, ABSENT, f"{path} is not used: {error}", "see cache folder")
+    except NewerLayout as error:
+        remedy = "name another folder in RC_CACHE_DIR, or use that version"
+        return Finding(name, ABSENT, f"{path} is not used: {error}", remedy)
+    except sqlite3.OperationalError as error:
+        return Finding(name, ABSENT, f"{path} cannot be read now: {error}", "try again")
+    except sqlite3.DatabaseError as error:
+        aside = path.with_suffix(".damaged").name
+        remedy = f"rc-tune MODEL measures again, and puts the file aside as {aside}"
+        return Finding(name, ABSENT, f"{path} is damaged: {error}", remedy)
+    held = " and ".join(f"{count} {kind}{'s' * (count != 1)}" for kind, count in found.items())
+    return Finding(name, OK, f"{path}: times of {held or 'an older layout'}")
 
 
 def _executable_memory() -> Finding:

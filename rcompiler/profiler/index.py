@@ -12,7 +12,7 @@ import hashlib
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, replace
 from functools import cache
 from pathlib import Path
@@ -35,12 +35,12 @@ from rcompiler.profiler.storage import (
     give_back,
     opened,
     remove_version,
+    select,
     versions,
     writing,
 )
 from rcompiler.support.private_folder import PrivateFolder
 
-NAME = "profile-index.sqlite"
 _MOST_BYTES = 64 << 20  # of the file: some 200,000 kernels, or 500 networks
 # What is measured, and how.
 _CODE = ("linalg", "passes/tiles", "kernelgen", "codegen", "profiler", "runtime")
@@ -97,13 +97,13 @@ class ProfileIndex:
         """All measurements of an operator on so many EUs at once, by tiling."""
         where = "WHERE operator = ? AND machine = ? AND code = ? AND eus = ?"
         values = operator, machine, code, eus
-        return {m.tiling: m for m in self._try(lambda c: _select(c, Measurement, where, values))}
+        return {m.tiling: m for m in self._try(lambda c: select(c, Measurement, where, values))}
 
     def program(self, schedule: str, machine: str, code: str, eus: int) -> ProgramTime | None:
         """The time of a schedule on so many threads."""
         where = "WHERE schedule = ? AND machine = ? AND code = ? AND eus = ?"
         values = schedule, machine, code, eus
-        found = self._try(lambda c: _select(c, ProgramTime, where, values))
+        found = self._try(lambda c: select(c, ProgramTime, where, values))
         return found[0] if found else None
 
     def record(self, records: Iterable[Record]) -> None:
@@ -187,7 +187,7 @@ class ProfileIndex:
 
     def _all(self, kind: type[Record]) -> list[Record]:
         order = f"ORDER BY {', '.join(kind.KEY)}"
-        found: list[Record] = self._try(lambda c: _select(c, kind, order))
+        found: list[Record] = self._try(lambda c: select(c, kind, order))
         return found
 
     # -- the file ----------------------------------------------------------------------------------
@@ -256,14 +256,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _select(
-    connection: sqlite3.Connection, kind: type[Record], how: str, values: Sequence[object] = ()
-) -> list[Any]:
-    names = ", ".join(columns(kind))
-    rows = connection.execute(f"SELECT {names} FROM {kind.KIND} {how}", values).fetchall()
-    try:
-        return [kind(*row) for row in rows]
-    except (TypeError, ValueError):
-        raise sqlite3.DatabaseError(f"a {kind.KIND} in it has figures that cannot be") from None

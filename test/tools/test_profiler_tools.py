@@ -10,8 +10,9 @@ import pytest
 
 import rcompiler
 from rcompiler.profiler import profile
-from rcompiler.profiler.index import NAME, ProfileIndex, code_version, digest
+from rcompiler.profiler.index import ProfileIndex, code_version, digest
 from rcompiler.profiler.records import Measurement
+from rcompiler.profiler.storage import NAME
 from rcompiler.tools import _operators, model_quality, models, rc_compile, rc_tune, verify_kernels
 from rcompiler.tools._operators import CASES, Case
 
