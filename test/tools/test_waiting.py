@@ -49,7 +49,7 @@ def test_rc_bench_tells_what_it_measures(impatient):
     [
         ("two_branch", "read device import roller-tile rammer-schedule play page"),
         ("m.rcx", "read load check play page"),
-        ("m.mlir", "read parse object prove check play page"),
+        ("m.mlir", "read parse object check play page"),
     ],
 )
 def test_rc_viz_tells_its_steps(impatient, source, steps):
