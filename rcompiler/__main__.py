@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n".join(_listing()))
         return 0
     if first == "--version":
-        from rcompiler.tools._installed import own_version
+        from rcompiler.support.installed import own_version
 
         print(f"rcompiler {own_version()}")
         return 0
@@ -43,17 +43,21 @@ def _listing() -> Iterator[str]:
     yield f"usage: {PROG} {_DOCTOR} [--json], or one of the rc-* programs (--help: its options)"
     yield ""
     for name in (_DOCTOR, *_TOOLS):
-        yield f"  {name:12}{_summary(name)}"
+        if _file(name).exists():  # without the compiler there are fewer
+            yield f"  {name:12}{_summary(name)}"
 
 
 def _module(name: str) -> str:
     return f"rcompiler.tools.{name.replace('-', '_')}"
 
 
+def _file(name: str) -> Path:
+    return Path(__file__).with_name("tools") / f"{name.replace('-', '_')}.py"
+
+
 def _summary(name: str) -> str:
     """What the first line of its module says; that is read, not run: it may import the compiler."""
-    path = Path(__file__).with_name("tools") / f"{name.replace('-', '_')}.py"
-    words = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[0]
+    words = (ast.get_docstring(ast.parse(_file(name).read_text())) or "").splitlines()[0]
     return words.removeprefix(f"{name}: ")
 
 

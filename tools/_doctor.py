@@ -23,16 +23,17 @@ from rcompiler.device.host_flags import host_cap, psabi_level
 from rcompiler.device.store import find_record, record_path
 from rcompiler.errors import CompilerError
 from rcompiler.options import default_cache, default_device
-from rcompiler.support.private_folder import PrivateFolder
-from rcompiler.tools._installed import (
+from rcompiler.support.installed import (
     HOME,
     Requirement,
     importable,
     install_command,
     own_version,
     requirements,
+    runtime_alone,
     version,
 )
+from rcompiler.support.private_folder import PrivateFolder
 
 OK, ABSENT, FAILED = "ok", "absent", "FAILED"
 _MODEL = "tiny_chain"  # compiled, run and compared: less than a second
@@ -65,7 +66,11 @@ def findings() -> Iterator[Finding]:
     yield from packages
     compiler = [each.package for each in needed if each.package != "numpy"]
     missing = [name for name in compiler if not importable(name)]
-    if missing:
+    compiles = not missing and not runtime_alone()
+    if runtime_alone():
+        detail = "is not installed: this is its runtime alone, for compiled .rcx files"
+        yield Finding("compiler", ABSENT, detail, install_command())
+    elif missing:
         yield Finding(
             "compiler",
             FAILED,
@@ -79,11 +84,11 @@ def findings() -> Iterator[Finding]:
     yield _cache()
     yield _record()
     yield _executable_memory()
-    if not missing:
+    if compiles:
         yield _profile_index()
         yield _compilation()
     if importable("numpy"):
-        yield from _gpu(bool(missing))
+        yield from _gpu(not compiles)
     yield from _optional()
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import rcompiler
 from rcompiler.errors import ArtifactError, InvalidModel, ShapeError
 from rcompiler.options import Policy
+from rcompiler.support.installed import require_compiler
 from rcompiler.tools import _data
 from rcompiler.tools._console import CACHE_HELP, Parser, positive
-from rcompiler.tools._installed import require_compiler
 
 if TYPE_CHECKING:
     from onnx import ModelProto

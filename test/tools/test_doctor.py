@@ -13,8 +13,8 @@ from rcompiler.profiler.index import ProfileIndex
 from rcompiler.profiler.records import Measurement
 from rcompiler.profiler.storage import NAME
 from rcompiler.runtime import image
+from rcompiler.support.installed import Requirement, importable, requirements
 from rcompiler.tools import _doctor
-from rcompiler.tools._installed import Requirement, importable, requirements
 
 
 @pytest.fixture
