@@ -30,13 +30,19 @@ __version__ = "0.1.0"  # pyproject.toml reads it here, without importing anythin
 
 
 def __getattr__(name: str) -> Any:
-    if name == "compile_onnx":
-        isolate = import_module("rcompiler.driver.isolate")
-        if isolate.space_is_scarce():  # also loading the compiler could end this process
-            return isolate.compile_onnx
-    if name in _HOME:
+    if name not in _HOME:
+        raise AttributeError(f"module 'rcompiler' has no attribute {name!r}")
+    try:
+        if name == "compile_onnx":
+            isolate = import_module("rcompiler.driver.isolate")
+            if isolate.space_is_scarce():  # also loading the compiler could end this process
+                return isolate.compile_onnx
         return getattr(import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'rcompiler' has no attribute {name!r}")
+    except ModuleNotFoundError as error:
+        installed = import_module("rcompiler.support.installed")
+        if not installed.is_compilers(error.name):
+            raise
+        return installed.refusing(f"rcompiler.{name}", error.name)
 
 
 def __dir__() -> list[str]:

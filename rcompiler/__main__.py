@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n".join(_listing()))
         return 0
     if first == "--version":
-        from rcompiler.tools._installed import own_version
+        from rcompiler.support.installed import own_version
 
         print(f"rcompiler {own_version()}")
         return 0
@@ -45,7 +45,8 @@ def _listing() -> Iterator[str]:
 
     for name in (_DOCTOR, *_TOOLS):
         path = Path(__file__).with_name("tools") / f"{name.replace('-', '_')}.py"
-        yield f"  {name:12}{summary(path)}"
+        if path.exists():  # without the compiler there are fewer
+            yield f"  {name:12}{summary(path)}"
 
 
 def _module(name: str) -> str:

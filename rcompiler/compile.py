@@ -179,12 +179,14 @@ def operators_of(
     *,
     shapes: Mapping[str, Any] | None = None,
     roots: Roots = "auto",
+    progress: Progress | None = None,
 ) -> Iterator[ir.Module]:
     """The S2 module of an ONNX model for a device: its rOperators, for a profiler.
 
-    The module lives inside of the context. Raises as `compile_onnx`.
+    progress: as for `compile_onnx`. The module lives inside of the context. Raises as that does.
     """
-    run = Compilation(CompileOptions(kind_name(device), roots=roots), device, None)
+    steps = Steps(progress)
+    run = Compilation(CompileOptions(kind_name(device), roots=roots), device, steps)
     with ExitStack() as held:
 
         def attempt() -> ir.Module:
@@ -195,7 +197,8 @@ def operators_of(
             run.to_rtask(module)
             return module
 
-        with run.steps.boundary():
+        with steps.boundary():
+            steps.begin("import")
             imported = import_onnx(model, shapes)
             module = run.optional.compiled(attempt)
         run.optional.warn(stacklevel=3)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from rcompiler.errors import CompilerError
-from rcompiler.tools._installed import importable, is_compilers, own_version, without
+from rcompiler.support.installed import importable, is_compilers, own_version, without
 from rcompiler.tools._wording import on_the_command_line
 
 # For the help of tools that read or write it.

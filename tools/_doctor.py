@@ -10,6 +10,7 @@ import platform
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,16 +23,17 @@ from rcompiler.device.host_flags import host_cap, psabi_level
 from rcompiler.device.store import find_record, record_path
 from rcompiler.errors import CompilerError
 from rcompiler.options import default_cache, default_device
-from rcompiler.support.private_folder import PrivateFolder
-from rcompiler.tools._installed import (
+from rcompiler.support.installed import (
     HOME,
     Requirement,
     importable,
     install_command,
     own_version,
     requirements,
+    runtime_alone,
     version,
 )
+from rcompiler.support.private_folder import PrivateFolder
 
 OK, ABSENT, FAILED = "ok", "absent", "FAILED"
 _MODEL = "tiny_chain"  # compiled, run and compared: less than a second
@@ -64,7 +66,11 @@ def findings() -> Iterator[Finding]:
     yield from packages
     compiler = [each.package for each in needed if each.package != "numpy"]
     missing = [name for name in compiler if not importable(name)]
-    if missing:
+    compiles = not missing and not runtime_alone()
+    if runtime_alone():
+        detail = "is not installed: this is its runtime alone, for compiled .rcx files"
+        yield Finding("compiler", ABSENT, detail, install_command())
+    elif missing:
         yield Finding(
             "compiler",
             FAILED,
@@ -78,10 +84,11 @@ def findings() -> Iterator[Finding]:
     yield _cache()
     yield _record()
     yield _executable_memory()
-    if not missing:
+    if compiles:
+        yield _profile_index()
         yield _compilation()
     if importable("numpy"):
-        yield from _gpu(bool(missing))
+        yield from _gpu(not compiles)
     yield from _optional()
 
 
@@ -249,6 +256,34 @@ def _record() -> Finding:
     if found is None or found.measurement is None:
         return Finding(name, ABSENT, "this machine is not measured yet", remedy)
     return Finding(name, OK, f"measured {found.measurement.date}: {record_path(device, folder)}")
+
+
+def _profile_index() -> Finding:
+    """Of the file of measured times; it is only read, also where a use of it would mend it."""
+    from rcompiler.profiler.storage import NAME, NewerLayout, counted
+
+    name, folder = "profile index", default_cache()
+    if folder is None:
+        return Finding(name, ABSENT, "none: there is no cache folder for it", "see cache folder")
+    path = folder / NAME
+    if not path.exists():
+        return Finding(name, OK, f"{path} (made when rc-tune or --tune=kernels measures)")
+    try:
+        with PrivateFolder(folder) as own:
+            found = counted(own.checked(NAME))
+    except (CompilerError, OSError) as error:
+        return Finding(name, ABSENT, f"{path} is not used: {error}", "see cache folder")
+    except NewerLayout as error:
+        remedy = "name another folder in RC_CACHE_DIR, or use that version"
+        return Finding(name, ABSENT, f"{path} is not used: {error}", remedy)
+    except sqlite3.OperationalError as error:
+        return Finding(name, ABSENT, f"{path} cannot be read now: {error}", "try again")
+    except sqlite3.DatabaseError as error:
+        aside = path.with_suffix(".damaged").name
+        remedy = f"rc-tune MODEL measures again, and puts the file aside as {aside}"
+        return Finding(name, ABSENT, f"{path} is damaged: {error}", remedy)
+    held = " and ".join(f"{count} {kind}{'s' * (count != 1)}" for kind, count in found.items())
+    return Finding(name, OK, f"{path}: times of {held or 'an older layout'}")
 
 
 def _executable_memory() -> Finding:

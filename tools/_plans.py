@@ -24,20 +24,22 @@ from rcompiler.rammer.program import Program, Wait
 from rcompiler.rammer.schedule import policies
 from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.tools._progress import Progress
 from rcompiler.tools._sources import SCHEDULES, Source, compile_options, given_options
 from rcompiler.viz.view import Plan
 
 
-def plan_of(options: argparse.Namespace, source: Source) -> Plan:
+def plan_of(options: argparse.Namespace, source: Source, told: Progress) -> Plan:
     """The schedule of an ONNX model on any device record, of a compiled file or of an S4 text.
 
     options: those of `_sources.add_compile_options`; --device with a schedule that is made already
-    says where it is played. Raises CompilerError.
+    says where it is played. told: called with each step. Raises CompilerError.
     """
     if source.proto is not None:
-        return _scheduled(options, source)
+        return _scheduled(options, source, told)
     played_on = _device(options.device) if options.device else None
-    artifact = _artifact(argparse.Namespace(**vars(options) | {"device": None}), source)
+    artifact = _artifact(argparse.Namespace(**vars(options) | {"device": None}), source, told)
+    told("check")
     try:
         return _compiled(source.name, artifact, played_on)
     except ScheduleError as error:
@@ -46,11 +48,11 @@ def plan_of(options: argparse.Namespace, source: Source) -> Plan:
         raise type(error)(f"{source.path}: {error}") from None
 
 
-def _artifact(options: argparse.Namespace, source: Source) -> Artifact:
+def _artifact(options: argparse.Namespace, source: Source, told: Progress) -> Artifact:
     """What a compiled file holds, or an S4 text becomes."""
     assert source.path is not None
     if source.path.suffix in SCHEDULES:  # compiled in a process of its own: whatever the text is
-        model = source.executable(options)
+        model = source.executable(options, told)
         model.close()
         return model.artifact
     for name in given_options(options):
@@ -58,6 +60,7 @@ def _artifact(options: argparse.Namespace, source: Source) -> Artifact:
             f"{source.path}: --{name.replace('_', '-')} no longer applies, it was decided when "
             "the ONNX model was compiled. Give the ONNX model with it"
         )
+    told("load")
     return Artifact.load(source.path)
 
 
@@ -101,7 +104,7 @@ def _check_playable(programs: Sequence[Program], device: Device) -> None:
         )
 
 
-def _scheduled(options: argparse.Namespace, source: Source) -> Plan:
+def _scheduled(options: argparse.Namespace, source: Source, told: Progress) -> Plan:
     """As compile_onnx schedules it, but on any device: a GPU's record needs no GPU."""
     for name in ("target", "tune", "values", "no_fusion"):
         if getattr(options, name):
@@ -115,11 +118,18 @@ def _scheduled(options: argparse.Namespace, source: Source) -> Plan:
     given = compile_options(options, source)
     shapes, name = given.pop("shapes", None), given.pop("device", None)
     chosen = CompileOptions(**given)
+    told("device")
     device = _device(name)
-    with operators_of(source.proto, device, shapes=shapes, roots=chosen.roots) as module:
+    with operators_of(
+        source.proto, device, shapes=shapes, roots=chosen.roots, progress=told
+    ) as module:
         root = module.operation
-        RollerTile(policy=chosen.roller_policy, eus=chosen.eus).run(root)
-        RammerSchedule(chosen.policy, chosen.eus, chosen.kernels).run(root)
+        for each in (
+            RollerTile(policy=chosen.roller_policy, eus=chosen.eus),
+            RammerSchedule(chosen.policy, chosen.eus, chosen.kernels),
+        ):
+            told(each.name())
+            each.run(root)
         tables = read_tables(root)
         report = make_report(root, tables, device)
     kernels = [*tables.kernels.values()]

@@ -18,9 +18,9 @@ from rcompiler.device.target import is_host
 from rcompiler.errors import ArtifactError, InvalidModel, ShapeError
 from rcompiler.options import DEFAULT, Policy, default_device
 from rcompiler.runtime.program import MAX_EUS
+from rcompiler.support.installed import require_compiler
 from rcompiler.tools import _data
 from rcompiler.tools._console import CACHE_HELP, positive, warn
-from rcompiler.tools._installed import require_compiler
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -21,9 +21,10 @@ from rcompiler.driver.host import given_device, measured_device, target_device
 from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.roller_tile import body_of, distinct_bodies
-from rcompiler.profiler.index import NAME, ProfileIndex, code_version, digest
+from rcompiler.profiler.index import ProfileIndex, code_version, digest
 from rcompiler.profiler.profile import Profile
 from rcompiler.profiler.records import ProgramTime
+from rcompiler.profiler.storage import NAME
 from rcompiler.profiler.tuner import kernel_tuner
 from rcompiler.tools._console import number, table
 from rcompiler.tools._data import random_inputs

@@ -76,7 +76,8 @@ def _move(options: argparse.Namespace) -> int:
     """The profile index to a file, or from one."""
     from rcompiler.device.store import fingerprint
     from rcompiler.driver.host import target_device
-    from rcompiler.profiler.index import NAME, ProfileIndex
+    from rcompiler.profiler.index import ProfileIndex
+    from rcompiler.profiler.storage import NAME
 
     index = ProfileIndex(_cache() / NAME)
     try:
@@ -95,7 +96,8 @@ def _move(options: argparse.Namespace) -> int:
 
 def _prune(days: float) -> int:
     """Remove what was measured with versions of the code that measured nothing for so long."""
-    from rcompiler.profiler.index import NAME, ProfileIndex, code_version
+    from rcompiler.profiler.index import ProfileIndex, code_version
+    from rcompiler.profiler.storage import NAME
 
     before = None
     if days:

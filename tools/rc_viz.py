@@ -20,6 +20,7 @@ from rcompiler.tools._command import Command
 
 def _run(options: argparse.Namespace) -> int:
     from rcompiler.tools._plans import plan_of
+    from rcompiler.tools._progress import progress
     from rcompiler.tools._sources import resolve
     from rcompiler.viz.measured import read_measured
     from rcompiler.viz.page import page
@@ -28,22 +29,30 @@ def _run(options: argparse.Namespace) -> int:
     from rcompiler.viz.trace import trace
     from rcompiler.viz.view import collect
 
-    source = resolve(options.model)
-    view = collect(plan_of(options, source), options.contention)
-    if options.measured:
-        spans = view.timeline.spans
-        view = replace(view, measured=read_measured(Path(options.measured), spans))
-    asked = {
-        page: options.output,
-        trace: options.trace,
-        record: options.json,
-        picture: options.svg,
-    }
-    if not any(asked.values()):
-        asked[page] = f"{source.name}.html"
-    for form, target in asked.items():
-        if target:
-            _write(target, form(view))
+    with progress("rc-viz") as told:
+        told("read")
+        source = resolve(options.model)
+        plan = plan_of(options, source, told)
+        told("play")
+        view = collect(plan, options.contention)
+        if options.measured:
+            spans = view.timeline.spans
+            view = replace(view, measured=read_measured(Path(options.measured), spans))
+        asked = {
+            page: options.output,
+            trace: options.trace,
+            record: options.json,
+            picture: options.svg,
+        }
+        if not any(asked.values()):
+            asked[page] = f"{source.name}.html"
+        texts = []
+        for form, target in asked.items():
+            if target:
+                told(form.__name__)
+                texts.append((target, form(view)))
+    for target, text in texts:
+        _write(target, text)
     return 0
 
 

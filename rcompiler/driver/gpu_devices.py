@@ -1,9 +1,11 @@
 """The device that a compiled model runs on."""
 
+from rcompiler.errors import DeviceError
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.gpu.cuda import CudaDriver
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.runtime.gpu.image import GpuImage
+from rcompiler.support.installed import without
 
 EMULATED = "cuda:emulated"  # the targets that run without a GPU begin so
 
@@ -24,8 +26,10 @@ def open_device(artifact: Artifact, device: int = 0) -> Driver:
     assert isinstance(image, GpuImage)
     capability = image.capability
     if is_emulated(artifact.target):
-        from rcompiler.emulator.driver import EmulatedDriver  # large, and of no use elsewhere
-
+        try:
+            from rcompiler.emulator.driver import EmulatedDriver  # large, and of no use elsewhere
+        except ModuleNotFoundError:
+            raise DeviceError(f"a model for {EMULATED} {without(['rcompiler.emulator'])}") from None
         eus = max((program.eus for program in artifact.programs), default=1)
         return EmulatedDriver(capability=capability, multiprocessors=eus)
     return CudaDriver(device)

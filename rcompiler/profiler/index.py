@@ -12,7 +12,7 @@ import hashlib
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, replace
 from functools import cache
 from pathlib import Path
@@ -35,12 +35,12 @@ from rcompiler.profiler.storage import (
     give_back,
     opened,
     remove_version,
+    select,
     versions,
     writing,
 )
 from rcompiler.support.private_folder import PrivateFolder
 
-NAME = "profile-index.sqlite"
 _MOST_BYTES = 64 << 20  # of the file: some 200,000 kernels, or 500 networks
 # What is measured, and how.
 _CODE = ("linalg", "passes/tiles", "kernelgen", "codegen", "profiler", "runtime")
@@ -83,6 +83,7 @@ class ProfileIndex:
     def __init__(self, path: Path | None, *, most: int = _MOST_BYTES) -> None:
         """path: None for an index in memory. most: bytes of the file."""
         self._path = path
+        self._file: tuple[int, int] | None = None  # that the path named when it was opened
         self._connection = self._open()
         size = self._try(bytes_of)
         if size > most:
@@ -96,13 +97,13 @@ class ProfileIndex:
         """All measurements of an operator on so many EUs at once, by tiling."""
         where = "WHERE operator = ? AND machine = ? AND code = ? AND eus = ?"
         values = operator, machine, code, eus
-        return {m.tiling: m for m in self._try(lambda c: _select(c, Measurement, where, values))}
+        return {m.tiling: m for m in self._try(lambda c: select(c, Measurement, where, values))}
 
     def program(self, schedule: str, machine: str, code: str, eus: int) -> ProgramTime | None:
         """The time of a schedule on so many threads."""
         where = "WHERE schedule = ? AND machine = ? AND code = ? AND eus = ?"
         values = schedule, machine, code, eus
-        found = self._try(lambda c: _select(c, ProgramTime, where, values))
+        found = self._try(lambda c: select(c, ProgramTime, where, values))
         return found[0] if found else None
 
     def record(self, records: Iterable[Record]) -> None:
@@ -186,7 +187,7 @@ class ProfileIndex:
 
     def _all(self, kind: type[Record]) -> list[Record]:
         order = f"ORDER BY {', '.join(kind.KEY)}"
-        found: list[Record] = self._try(lambda c: _select(c, kind, order))
+        found: list[Record] = self._try(lambda c: select(c, kind, order))
         return found
 
     # -- the file ----------------------------------------------------------------------------------
@@ -194,21 +195,37 @@ class ProfileIndex:
         if self._path is None:
             return opened(":memory:")
         try:
-            with PrivateFolder(self._path.parent) as folder:
-                return opened(folder.checked(self._path.name))
+            with PrivateFolder(self._path.parent) as folder, folder.locked():
+                return self._opened(folder)
         except (OSError, CacheError, sqlite3.OperationalError, NewerLayout) as error:
             return self._in_memory(error)
         except sqlite3.DatabaseError as error:
             return self._anew(error)
 
+    def _opened(self, folder: PrivateFolder) -> sqlite3.Connection:
+        """Nobody puts the file aside meanwhile: the folder is locked."""
+        assert self._path is not None
+        path = folder.checked(self._path.name)
+        try:
+            return opened(path)
+        finally:
+            self._file = _identity(path)
+
     def _anew(self, error: Exception) -> sqlite3.Connection:
+        """Put the damaged file aside and begin a new one; once only, if other processes find it
+        damaged at the same time: the file that one of them has begun must not go, too.
+        """
         assert self._path is not None
         aside = self._path.with_suffix(".damaged")
-        self._warn(f"{error}; it is begun anew, and the old file is {aside.name}")
         try:
-            os.replace(self._path, aside)
-            return opened(self._path)
-        except (OSError, sqlite3.Error) as again:
+            with PrivateFolder(self._path.parent) as folder, folder.locked(alone=True):
+                if _identity(self._path) == self._file:
+                    self._warn(f"{error}; it is begun anew, and the old file is {aside.name}")
+                    os.replace(self._path, aside)
+                else:
+                    self._warn(f"{error}; another process has begun it anew")
+                return self._opened(folder)
+        except (OSError, CacheError, sqlite3.Error, NewerLayout) as again:
             return self._in_memory(again)
 
     def _in_memory(self, error: Exception) -> sqlite3.Connection:
@@ -232,12 +249,10 @@ class ProfileIndex:
         warnings.warn(f"profile index {self._path}: {what}", IndexWarning, stacklevel=4)
 
 
-def _select(
-    connection: sqlite3.Connection, kind: type[Record], how: str, values: Sequence[object] = ()
-) -> list[Any]:
-    names = ", ".join(columns(kind))
-    rows = connection.execute(f"SELECT {names} FROM {kind.KIND} {how}", values).fetchall()
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path names now; None for none."""
     try:
-        return [kind(*row) for row in rows]
-    except (TypeError, ValueError):
-        raise sqlite3.DatabaseError(f"a {kind.KIND} in it has figures that cannot be") from None
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

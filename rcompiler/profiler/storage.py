@@ -1,12 +1,14 @@
 """The file of a profile index: whose it is, which layout its tables have, and older layouts."""
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from rcompiler.profiler.records import KINDS, table
+from rcompiler.profiler.records import KINDS, Record, columns, table
 
+NAME = "profile-index.sqlite"
 _APPLICATION = 0x72635049  # "rcPI": whose file it is
 _LAYOUT = 2  # of the tables
 _PATIENCE_S = 10.0  # for another process that writes
@@ -33,6 +35,23 @@ def opened(path: Path | str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def counted(path: Path) -> dict[str, int]:
+    """How many records of each kind a file holds, all of which are looked at; nothing is written.
+
+    Raises what `opened` does.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    opening = closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE_S))
+    with opening as connection, connection:
+        connection.execute("BEGIN")  # all of it as it is at one moment
+        if _layout(connection) != _LAYOUT:  # it is converted when it is used
+            return {}
+        [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise sqlite3.DatabaseError(found)
+        return {name: len(select(connection, kind, "")) for name, kind in KINDS.items()}
 
 
 @contextmanager
@@ -70,6 +89,21 @@ def give_back(connection: sqlite3.Connection) -> None:
     """Make the file as small as what it holds, unless another process is using it."""
     with suppress(sqlite3.OperationalError):
         connection.execute("VACUUM")
+
+
+def select(
+    connection: sqlite3.Connection, kind: type[Record], how: str, values: Sequence[object] = ()
+) -> list[Any]:
+    """Records of a kind; how: which, and in what order, as SQL.
+
+    Raises DatabaseError for rows with figures that cannot be.
+    """
+    names = ", ".join(columns(kind))
+    rows = connection.execute(f"SELECT {names} FROM {kind.KIND} {how}", values).fetchall()
+    try:
+        return [kind(*row) for row in rows]
+    except (TypeError, ValueError):
+        raise sqlite3.DatabaseError(f"a {kind.KIND} in it has figures that cannot be") from None
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from rcompiler.device.model import Device
 from rcompiler.device.store import fingerprint
 from rcompiler.errors import DeviceError
 from rcompiler.passes.roller_tile import Body
-from rcompiler.profiler.index import NAME, ProfileIndex
+from rcompiler.profiler.index import ProfileIndex
 from rcompiler.profiler.profile import Profile, Profiler
+from rcompiler.profiler.storage import NAME
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.policy import shortlist
 from rcompiler.roller.ranking import choose, with_times

@@ -10,10 +10,12 @@ through links, and only plain files of this user are read; a FIFO is not waited 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rcompiler.errors import CacheError
@@ -53,6 +55,21 @@ class PrivateFolder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @contextmanager
+    def locked(self, alone: bool = False) -> Iterator[None]:
+        """Wait for the lock of the folder, and hold it: alone, or with others that do not want it
+        alone. It lasts while the folder is open, and no longer than the block.
+
+        Network file systems that have no such locks keep nobody out.
+        """
+        with suppress(OSError):
+            fcntl.flock(self._handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                fcntl.flock(self._handle, fcntl.LOCK_UN)
 
     def read(self, name: str) -> bytes:
         """The bytes of an entry.

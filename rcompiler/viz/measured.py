@@ -15,10 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rcompiler.errors import ArtifactError
-from rcompiler.rammer.timeline import Span
+
+if TYPE_CHECKING:  # a machine that measures need not have the compiler
+    from rcompiler.rammer.timeline import Span
 
 FORMAT = "rcompiler-measured-1"
 MOST_EUS = 4096

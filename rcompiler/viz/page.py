@@ -23,7 +23,10 @@ from rcompiler.report import OperatorReport
 from rcompiler.viz.arena import occupancy
 from rcompiler.viz.view import View
 
-SCRIPTS = ("data.js", "scene.js", "overlays.js", "panel.js", "viewer.js")
+SCRIPTS = (
+    *("data.js", "scene.js", "overlays.js", "panel.js", "table.js", "layers.js", "graph.js"),
+    "viewer.js",
+)
 MOST_ROWS = 4_000_000  # of all tables: what a browser holds in memory with ease
 _MOST_TEXT = 400  # characters of a name or reason
 _REASONS = {ORDER: -1, LAUNCH: -2, BARRIER: -3, END: -4, TAKE: -5}
@@ -32,7 +35,7 @@ _REASONS = {ORDER: -1, LAUNCH: -2, BARRIER: -3, END: -4, TAKE: -5}
 def page(view: View) -> str:
     """The text of the file. Raises CompilerError for a schedule that is too large to look at."""
     rows = sum(map(len, (view.timeline.spans, view.timeline.gaps, view.syncs.waits,
-                         view.syncs.signals, view.lifetimes)))  # fmt: skip
+                         view.syncs.signals, view.lifetimes, view.edges)))  # fmt: skip
     if rows > MOST_ROWS:
         raise CompilerError(
             f"{view.name}: the schedule has {len(view.timeline.spans)} runs and "
@@ -149,6 +152,10 @@ def _tables(view: View) -> dict[str, dict[str, list[str]]]:
         "lives": _columns(view.lifetimes, start="f8", end="f8", offset="f8", bytes="f8"),
         "live": _occupancy(view),
         "path": {"number": _packed(view.path, "i4")},
+        "edges": {
+            "from": _packed((operators[name] for name, _ in view.edges), "i4"),
+            "to": _packed((operators[name] for _, name in view.edges), "i4"),
+        },
     }  # fmt: skip
     if view.measured is not None:
         columns = {"eu": "i4", "start": "f8", "end": "f8"}

@@ -3,13 +3,13 @@
     {"format": "rcompiler-schedule-1", "model", "device", "made_for", "policy", "eus",
      "programs": [name], "dynamic": [bool], "makespan_ns", "bounds_ns": {"work", "path",
      "bandwidth"}, "utilisation", "rtasks", "arena_bytes", "arena_bound_bytes", "critical_path":
-     [task], "events": [[program, name]], "operators": [...], "tasks", "idle", "waits", "signals",
-     "lifetimes", "occupancy", "measured" or null: columns}
+     [task], "events": [[program, name]], "operators": [...], "edges": [[operator, operator]],
+     "tasks", "idle", "waits", "signals", "lifetimes", "occupancy", "measured" or null: columns}
 
 device: whose prices the times are by; made_for: the device that the schedule was made for, "" if
-that is the same. Columns: {"start": [...], "end": [...], ...}, all equally long, as
-`pandas.DataFrame` takes them; a task is named by its place in "tasks". Times in ns, sizes in bytes,
--1 for none.
+that is the same. An edge leads from an operator to one that reads what it writes. Columns:
+{"start": [...], "end": [...], ...}, all equally long, as `pandas.DataFrame` takes them; a task is
+named by its place in "tasks". Times in ns, sizes in bytes, -1 for none.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def record(view: View) -> str:
         "arena_bound_bytes": view.arena_bound,
         "critical_path": view.path,
         "operators": [asdict(op) for op in view.operators.values()],
+        "edges": view.edges,
         "events": view.syncs.events,
         "tasks": _columns(Span, line.spans),
         "idle": _columns(Gap, line.gaps),

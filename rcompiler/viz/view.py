@@ -44,9 +44,9 @@ class View:
     """A schedule in time.
 
     device, made_for: names, see `Plan`. programs: names of the launches; dynamic: of each, whether
-    its queues are taken, so that the EU of a task is an estimate. operators: by name. path: tasks
-    of the critical path, first to last. arena: bytes; lifetimes: of the values in it. measured:
-    when the tasks did run, if known.
+    its queues are taken, so that the EU of a task is an estimate. operators: by name; edges: from
+    the one that writes bytes to each that reads them. path: tasks of the critical path, first to
+    last. arena: bytes; lifetimes: of the values in it. measured: when the tasks did run, if known.
     """
 
     name: str
@@ -57,6 +57,7 @@ class View:
     programs: tuple[str, ...]
     dynamic: tuple[bool, ...]
     operators: dict[str, OperatorReport]
+    edges: tuple[tuple[str, str], ...]
     timeline: Timeline
     path: tuple[int, ...]
     syncs: Syncs
@@ -103,6 +104,9 @@ def collect(plan: Plan, contention: bool = False) -> View:
         programs=tuple(program.name for program in plan.programs),
         dynamic=tuple(program.dynamic for program in plan.programs),
         operators={op.name: operators[op.name] for op in graph.operators},
+        edges=tuple(
+            (before, op.name) for op in graph.operators for before in graph.predecessors[op.name]
+        ),
         timeline=timeline,
         path=tuple(timeline.critical_numbers()),
         syncs=synchronisation(plan.programs, timeline),

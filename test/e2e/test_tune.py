@@ -19,9 +19,10 @@ from rcompiler.driver.host import target_device
 from rcompiler.errors import DeviceError, WrongKernel
 from rcompiler.passes.roller_tile import distinct_bodies
 from rcompiler.profiler import code, profile
-from rcompiler.profiler.index import NAME, ProfileIndex
+from rcompiler.profiler.index import ProfileIndex
 from rcompiler.profiler.operands import Operands, Tensor
 from rcompiler.profiler.profile import Profiler
+from rcompiler.profiler.storage import NAME
 from rcompiler.profiler.timing import Times
 from rcompiler.profiler.tuner import KernelWarning, Tuner, kernel_tuner
 from rcompiler.roller.published import published

@@ -1,6 +1,7 @@
 """python -m rcompiler, and its doctor."""
 
 import json
+import sqlite3
 import subprocess
 import sys
 
@@ -8,9 +9,12 @@ import pytest
 
 from rcompiler.__main__ import main
 from rcompiler.errors import DeviceError
+from rcompiler.profiler.index import ProfileIndex
+from rcompiler.profiler.records import Measurement
+from rcompiler.profiler.storage import NAME
 from rcompiler.runtime import image
+from rcompiler.support.installed import Requirement, importable, requirements
 from rcompiler.tools import _doctor
-from rcompiler.tools._installed import Requirement, importable, requirements
 
 
 @pytest.fixture
@@ -132,6 +136,44 @@ def test_a_measured_record_is_found(tool, quick, monkeypatch, tmp_path):
     assert "measured 2" in states(tool)[1]["device record"]["detail"]
     monkeypatch.setenv("RC_DEVICE", "h200")
     assert "RC_DEVICE=h200 decides" in states(tool)[1]["device record"]["detail"]
+
+
+def test_the_profile_index(tool, quick, monkeypatch, tmp_path):
+    """It is looked at, and left as it is."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("RC_CACHE_DIR", str(folder))
+    assert "made when rc-tune" in states(tool)[1]["profile index"]["detail"]
+    path = folder / NAME
+    index = ProfileIndex(path)
+    index.record([Measurement("op", "tile", "machine", "code", 1.0, 0.0, 5, "")])
+    index.close()
+    found = states(tool)[1]["profile index"]
+    assert found["state"] == "ok" and "1 kernel and 0 programs" in found["detail"]
+    with sqlite3.connect(path) as other:
+        other.execute("UPDATE kernel SET ns = -1")
+    other.close()
+    _is_left(tool, path, "figures that cannot be", "index.damaged")
+    path.write_bytes(b"no database " * 100)
+    _is_left(tool, path, "is damaged: file is not a database", "rc-tune MODEL")
+    path.unlink()
+    ProfileIndex(path).close()
+    with sqlite3.connect(path) as other:
+        other.execute("PRAGMA user_version = 99")
+    other.close()
+    _is_left(tool, path, "by a newer version", "RC_CACHE_DIR")
+    path.unlink()
+    path.mkdir()
+    code, found = states(tool)
+    assert code == 0 and "no plain file" in found["profile index"]["detail"]
+
+
+def _is_left(tool, path, detail, remedy):
+    before = path.read_bytes()
+    code, found = states(tool)
+    finding = found["profile index"]
+    assert code == 0 and finding["state"] == "absent"
+    assert detail in finding["detail"] and remedy in finding["remedy"]
+    assert path.read_bytes() == before and [*path.parent.iterdir()] == [path]
 
 
 def test_a_gpu_is_named(tool, quick, monkeypatch):

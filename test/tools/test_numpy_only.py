@@ -61,17 +61,18 @@ def test_every_tool_has_a_version(numpy_only, capsys, name):
 
 
 def test_versions_of_sources_that_nobody_installed(capsys, monkeypatch, tmp_path):
-    from rcompiler.tools import _installed, rc_run
+    from rcompiler.support import installed
+    from rcompiler.tools import rc_run
 
     def absent(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(_installed.metadata, "version", absent)
+    monkeypatch.setattr(installed.metadata, "version", absent)
     with pytest.raises(SystemExit):
         rc_run.main(["--version"])
     assert capsys.readouterr().out == "rc-run unknown\n"
-    monkeypatch.setattr(_installed, "HOME", tmp_path)  # where sources may be, or site-packages
-    assert _installed.install_command() == "pip install rcompiler"
+    monkeypatch.setattr(installed, "HOME", tmp_path)  # where sources may be, or site-packages
+    assert installed.install_command() == "pip install rcompiler"
     (tmp_path / "pyproject.toml").touch()
-    assert _installed.install_command() == f"pip install {tmp_path}"
-    assert _installed.install_command("cuda") == f"pip install '{tmp_path}[cuda]'"
+    assert installed.install_command() == f"pip install {tmp_path}"
+    assert installed.install_command("cuda") == f"pip install '{tmp_path}[cuda]'"

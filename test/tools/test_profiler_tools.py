@@ -12,8 +12,9 @@ from measurements._operators import CASES, Case
 
 import rcompiler
 from rcompiler.profiler import profile
-from rcompiler.profiler.index import NAME, ProfileIndex, code_version, digest
+from rcompiler.profiler.index import ProfileIndex, code_version, digest
 from rcompiler.profiler.records import Measurement
+from rcompiler.profiler.storage import NAME
 from rcompiler.tools import models, rc_compile, rc_tune
 
 

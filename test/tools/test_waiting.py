@@ -7,7 +7,7 @@ import pytest
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.record import save_device
-from rcompiler.tools import _progress, _sources, rc_bench, rc_compile, rc_run, rc_tune
+from rcompiler.tools import _progress, _sources, rc_bench, rc_compile, rc_run, rc_tune, rc_viz
 
 
 @pytest.fixture
@@ -42,6 +42,25 @@ def test_rc_bench_tells_what_it_measures(impatient):
     options = ["--models=two_branch", "--threads=1,2", "--baseline=none", "--seconds=0.02"]
     code, _, err = impatient(rc_bench.main, *options, "--rounds=1")
     assert code == 0 and "two_branch, 1 thread (" in err and "two_branch, 2 threads (" in err
+
+
+@pytest.mark.parametrize(
+    ("source", "steps"),
+    [
+        ("two_branch", "read device import roller-tile rammer-schedule play page"),
+        ("m.rcx", "read load check play page"),
+        ("m.mlir", "read parse object check play page"),
+    ],
+)
+def test_rc_viz_tells_its_steps(impatient, source, steps):
+    if source != "two_branch":
+        emit = ["--emit=vdevice"] if source == "m.mlir" else []
+        impatient(rc_compile.main, "two_branch", *emit, "-o", source)
+    code, out, err = impatient(rc_viz.main, source)
+    told = [line.split()[1] for line in err.splitlines() if line.endswith(" s)")]
+    assert (code, out) == (0, "") and set(steps.split()) <= set(told)
+    assert [step for step in told if step in steps.split()] == steps.split()
+    assert err.splitlines()[-1].endswith(" MB")  # and no step behind it
 
 
 def test_short_work_is_silent(tool):

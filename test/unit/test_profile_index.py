@@ -1,6 +1,8 @@
 """The profile index: what is kept, what is found again, and files that are no index."""
 
+import fcntl
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -145,6 +147,81 @@ def test_a_damaged_or_foreign_file_is_put_aside_and_begun_anew(path, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert ProfileIndex(path).find("op", "machine", "code") == {"tile": ONE}
+
+
+def damaged(path):
+    """An index file that is none."""
+    path.parent.mkdir()
+    path.write_text("not a database, but long enough to have a header of one " * 10)
+
+
+def test_only_one_of_two_processes_puts_a_damaged_file_aside(path, monkeypatch):
+    """Between what the first one finds and what it does about it, the second one does it all."""
+    damaged(path)
+    anew = ProfileIndex._anew
+
+    def overtaken(self, error):
+        monkeypatch.setattr(ProfileIndex, "_anew", anew)
+        other = ProfileIndex(path)
+        other.record([ONE])
+        other.close()
+        return anew(self, error)
+
+    monkeypatch.setattr(ProfileIndex, "_anew", overtaken)
+    with pytest.warns(IndexWarning) as told:
+        index = ProfileIndex(path)
+    assert index.find("op", "machine", "code") == {"tile": ONE}
+    assert path.with_suffix(".damaged").read_text().startswith("not a database")
+    assert [str(w.message).rpartition("; ")[2] for w in told] == [
+        "it is begun anew, and the old file is index.damaged",
+        "another process has begun it anew",
+    ]
+
+
+def test_damage_that_both_find_while_they_use_it_loses_no_new_times(path):
+    for_both = ProfileIndex(path), ProfileIndex(path)
+    with sqlite3.connect(path) as other:  # a row that cannot be
+        values = "'op', 'bad', 'machine', 'code', -1, 0, 5, '', 1, 0, 0, 0, 0"
+        other.execute(f"INSERT INTO kernel VALUES ({values})")
+    other.close()
+    with pytest.warns(IndexWarning, match="begun"):
+        for index in for_both:
+            assert index.find("op", "machine", "code") in ({}, {"tile": ONE})
+            index.record([ONE])
+    assert for_both[0].find("op", "machine", "code") == {"tile": ONE}
+    assert ProfileIndex(path).find("op", "machine", "code") == {"tile": ONE}
+
+
+def test_nobody_opens_the_file_while_it_is_put_aside(path, monkeypatch):
+    """Or what is opened could be moved away behind its back."""
+    damaged(path)
+    replace = os.replace
+
+    def looking(source, target):
+        handle = os.open(path.parent, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        os.close(handle)
+        looked.append(source)
+        replace(source, target)
+
+    looked = []
+    monkeypatch.setattr("rcompiler.profiler.index.os.replace", looking)
+    with pytest.warns(IndexWarning, match="begun anew"):
+        ProfileIndex(path).close()
+    assert looked == [path]
+
+
+def test_file_systems_without_locks_keep_nobody_out(path, monkeypatch):
+    def refuse(*_):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("rcompiler.support.private_folder.fcntl.flock", refuse)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        index = ProfileIndex(path)
+        index.record([ONE])
+    assert ProfileIndex(path).find("op", "machine", "code") == {"tile": ONE}
 
 
 def test_a_folder_that_cannot_be_made_costs_a_warning(tmp_path):

@@ -19,6 +19,7 @@ pytestmark = [
     pytest.mark.skipif(not browser.find(), reason="needs Chromium (apt-get install chromium)"),
 ]
 BLUE = (116, 169, 221)  # --k0: of the kind that takes most time
+ACCENT = (0xC2, 0x25, 0x5C)
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +47,20 @@ def show(chromium, tmp_path):
         found.call("Page.close")
 
 
-def place_of(found, eu, ns, end=5700.0):
+def place_of(found, eu, ns, end=5700.0, measured=False):
     """Where a time on the lane of an EU is drawn while everything is in view: x, y in the window.
 
-    From the layout that the page shows: a gutter, an axis, a heading, then equal lanes.
+    From the layout that the page shows: a gutter, an axis, and for what is planned and what is
+    measured a heading and lanes, which share the height.
     """
     box = found.value("JSON.parse(JSON.stringify("
                       "document.getElementById('lanes').getBoundingClientRect()))")  # fmt: skip
+    both = found.value("document.getElementById('figures').innerText.includes('Measured')")
+    groups = 2 if both else 1
+    pitch = (box["height"] - 22 - 22 * groups - 8) // (2 * groups)
     x = box["x"] + 76 + (box["width"] - 76) * ns / end
-    return x, box["y"] + 22 + 22 + 64 * eu + 30
+    y = box["y"] + 22 + 22 + pitch * eu + pitch // 2 - 2
+    return x, y + measured * (2 * pitch + 22)
 
 
 def test_the_screenshot_shows_the_timeline(show, view):
@@ -62,7 +68,7 @@ def test_the_screenshot_shows_the_timeline(show, view):
 
     def colour(eu, ns):
         x, y = place_of(found, eu, ns)
-        return found.colour(x, y + 20)  # below the line of idle times
+        return found.colour(x, y + 40)  # below the line of idle times
 
     # tasks where they run, lanes without work elsewhere
     assert [colour(0, t) for t in (600, 1400, 2500, 5000)] == [BLUE] * 4
@@ -165,11 +171,167 @@ def test_measured_lanes_stand_below(show, view):
     measured = Measured(2, (1, 0, 1, 0), (0.0, 1e3, 2e3, 6e3), (1e3, 2e3, 6e3, 9e3))
     found = show(replace(view, measured=measured))
     assert "1.58 ×" in found.text("header")
-    # below two planned lanes and another heading
-    x, y = place_of(found, 2, 4000, end=9000)
-    found.click(x, y + 22 + 64)
+    found.click(*place_of(found, 1, 4000, end=9000, measured=True))
     text = found.text("#panel")
     assert found.text("#panel h2") == "o2" and "4.00 µs (1.33 × the estimate)" in text
+
+
+def test_lanes_take_the_height_there_is(show, view):
+    """Of two EUs each has a third of the window or so, down to the arena."""
+    found = show(view)
+    tall = found.value("document.getElementById('lanes').getBoundingClientRect().bottom")
+    x, _ = place_of(found, 1, 2000)
+    assert found.colour(x, tall - 20) == BLUE
+    assert place_of(found, 1, 0)[1] - place_of(found, 0, 0)[1] > 120
+
+
+def test_the_critical_path_is_a_frame_and_covers_no_task(show, view):
+    found = show(view)
+    found.key("c", "c")
+    x, y = place_of(found, 0, 1000)  # of o0, which is on it; o1 is not
+    tall = place_of(found, 1, 0)[1] - place_of(found, 0, 0)[1]
+    assert found.colour(x, y) == BLUE and found.colour(x, y + 30) == BLUE
+    assert found.colour(x, y - tall // 2 + 3) == ACCENT
+    assert found.colour(*place_of(found, 0, 2500)) != BLUE
+    # from the end of o0 on EU 0 to the start of o2 on EU 1, between the lanes
+    found.value("document.getElementById('waits').focus()")
+    step, _ = place_of(found, 0, 1550)
+    between = [found.colour(step + dx, y + tall // 2) for dx in range(-9, 10)]
+    assert ACCENT in between
+    found.key("c", "c")
+    assert found.colour(x, y - tall // 2 + 3) == BLUE
+
+
+def test_the_bounds_are_explained(show, view):
+    found = show(view)
+    text = found.text("#panel")
+    for line in ("work all rTasks, spread evenly over the EUs",
+                 "path the longest chain of operators, 1 rTask each",
+                 "bandwidth all bytes, at the shared bandwidth",
+                 "what the end waits for, one task after the other"):  # fmt: skip
+        assert line in text.splitlines()
+    title = "[...document.querySelectorAll('#figures div')].find(d => d.title.startsWith('all rT'))"
+    assert "Work bound" in found.value(f"{title}.innerText")
+
+
+def rows_of(found):
+    """The text of the table, without its head."""
+    return found.value("[...document.querySelectorAll('#sheet-table tbody tr')].map("
+                       "r => [...r.children].map(c => c.innerText))")  # fmt: skip
+
+
+def sort_by(found, title):
+    found.value("[...document.querySelectorAll('#sheet-table th button')].find("
+                f"b => b.innerText.startsWith('{title}')).click()")  # fmt: skip
+
+
+def test_the_table_of_operators_is_sorted_by_any_column(show, view):
+    measured = Measured(2, (1, 0, 1, 0), (0.0, 1e3, 2e3, 6e3), (1e3, 2e3, 6.5e3, 9e3))
+    found = show(replace(view, measured=measured))
+    found.key("o", "o")
+    rows = rows_of(found)
+    assert [row[0] for row in rows][:2] == ["o2", "o1"]  # by planned time, the longest first
+    assert rows[0] == ["o2", "product", "1", "1.60 µs", "3.00 µs", "42.9 %", "4.50 µs", "1.50 µs",
+                       "1.50 ×"]  # fmt: skip
+    sort_by(found, "Measured ÷")
+    assert [row[0] for row in rows_of(found)] == ["o3", "o2", "o0", "o1"]
+    sort_by(found, "Measured ÷")
+    assert [row[0] for row in rows_of(found)] == ["o1", "o0", "o2", "o3"]
+    sort_by(found, "Operator")
+    assert [row[0] for row in rows_of(found)] == ["o0", "o1", "o2", "o3"]
+    assert found.value("document.querySelector('#sheet-table [aria-sort]').innerText") == (
+        "Operator ↑"
+    )
+    found.value("document.querySelector('#sheet-table tbody .link').click()")
+    assert found.text("#panel h2") == "o0"
+    found.key("/", "/")
+    found.type("o3")
+    assert [row[0] for row in rows_of(found)] == ["o3"]
+
+
+def test_without_a_measurement_the_table_has_what_is_planned(show, view):
+    found = show(view)
+    found.value("document.getElementById('table').click()")
+    assert [len(row) for row in rows_of(found)] == [6] * 4
+    assert "Measured" not in found.text("#sheet-table")
+    assert found.value("document.getElementById('sheet-timeline').hidden")
+    found.key("t", "t")
+    found.click(*place_of(found, 0, 600))
+    assert found.text("#panel h2") == "o0"
+
+
+def boxes_of(found):
+    """Left, top, right and bottom of the nodes of the graph, by name."""
+    return found.value("Object.fromEntries([...document.querySelectorAll('#sheet-graph .node')]"
+                       ".map(n => { const b = n.querySelector('.box').getBoundingClientRect();"
+                       "const name = n.querySelector('title').textContent.split('\\n')[0];"
+                       "return [name, [b.left, b.top, b.right, b.bottom]]; }))")  # fmt: skip
+
+
+def test_the_graph_leads_down_from_operator_to_operator(show, view):
+    found = show(view)
+    found.key("g", "g")
+    o0, o1, o2, o3 = (box for _, box in sorted(boxes_of(found).items()))
+    assert o0[3] < o1[1] == o2[1] < o3[1]
+    assert o1[2] < o2[0] or o2[2] < o1[0]
+    assert found.value("document.querySelectorAll('#sheet-graph .edge').length") == 4
+    assert sorted(found.text("#sheet-graph").split()) == ["o0", "o1", "o2", "o3"]
+    found.click((o2[0] + o2[2]) / 2, (o2[1] + o2[3]) / 2)
+    assert found.text("#panel h2") == "o2"
+    texts = "[...document.querySelectorAll('#sheet-graph {} text')].map(t => t.textContent)"
+    assert found.value(texts.format(".selected")) == ["o2"]
+    found.key("c", "c")
+    assert sorted(found.value(texts.format(".path"))) == ["o0", "o2", "o3"]
+    found.key("+", "+")
+    wide = boxes_of(found)["o0"]
+    assert wide[2] - wide[0] == pytest.approx(1.5 * (o0[2] - o0[0]))
+    found.key("f", "f")
+    fitting = boxes_of(found)["o0"]
+    assert fitting[2] - fitting[0] == pytest.approx(o0[2] - o0[0])
+
+
+def wide_view(view, count, edges):
+    """With other operators, of which the first four have the tasks."""
+    reports = [*view.operators.values()]
+    names = [report.name for report in reports] + [f"more{k}" for k in range(count - 4)]
+    operators = {name: replace(reports[k % 4], name=name) for k, name in enumerate(names)}
+    return replace(view, operators=operators, edges=tuple((names[a], names[b]) for a, b in edges))
+
+
+def test_no_nodes_of_a_graph_overlap_and_edges_pass_beside(show, view):
+    """Edges over several layers, several from one operator."""
+    steps = [(k, k + 1) for k in range(40)]
+    skips = [(0, k) for k in range(5, 40, 7)] + [(k, k + 3) for k in range(3, 30, 2)]
+    found = show(wide_view(view, 60, steps + skips + [(2, k) for k in range(41, 60)]))
+    found.key("g", "g")
+    boxes = [*boxes_of(found).values()]
+    for k, a in enumerate(boxes):
+        for b in boxes[:k]:
+            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+    for a, b in steps + skips:
+        assert boxes[a][3] < boxes[b][1]
+    assert boxes[40][1] > 860  # out of sight, until it is searched for
+    found.key("/", "/")
+    found.type("more36")
+    assert 0 < boxes_of(found)["more36"][3] < 860
+
+
+def test_a_graph_that_is_too_large_is_not_drawn(show, view):
+    found = show(wide_view(view, 1600, [(0, 1)]))
+    found.key("g", "g")
+    assert "1,600 operators are too many to draw; rc-viz --json" in found.text("#sheet-graph")
+    found.key("+", "+")
+    found.key("o", "o")
+    assert len(rows_of(found)) == 4  # those that have tasks
+
+
+def test_labels_keep_what_tells_operators_apart(show, plan):
+    long = "encoder.layers.0.{}.attention_LayerNormalization"
+    found = show(collect(plan(rename=lambda name: long.format(name))))
+    found.key("g", "g")
+    labels = sorted(found.text("#sheet-graph").split())
+    assert len(labels) == 4 and all("…" in label and len(label) <= 23 for label in labels)
+    assert [label.strip("…")[:2] for label in labels] == ["o0", "o1", "o2", "o3"]
 
 
 def test_names_are_only_text(show, plan):
@@ -178,12 +340,15 @@ def test_names_are_only_text(show, plan):
     found = show(collect(replace(given, name=evil)), "#task=2")
     assert evil in found.text("h1") and found.text("#panel h2") == f"o2{evil}"
     assert evil in found.value("document.title")
-    assert not found.value("document.querySelector('img, h1 b, aside b')")
+    for key in "og":
+        found.key(key, key)
+        assert "o2</" in found.text(f"#sheet-{'table' if key == 'o' else 'graph'}")
+    assert not found.value("document.querySelector('img, h1 b, #sheet-table b, #sheet-graph b')")
 
 
 def test_nothing_to_draw(show, plan):
     found = show(collect(replace(plan(), programs=())))
-    for key in "+-fcwnp":
+    for key in "+-fcwnpog+ft":
         found.key(key, key)
     found.move(600, 250)
     assert "0 in 0 runs" in found.text("header")

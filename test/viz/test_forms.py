@@ -70,6 +70,9 @@ def test_the_page_carries_the_view(view):
     assert tables["tasks"]["reason"] == [-2, -1, 0, 1]
     assert tables["tasks"]["cause"] == [-1, 0, 0, 2]
     assert tables["path"]["number"] == [0, 2, 3]
+    names = [op["name"] for op in data["operators"]]
+    edges = zip(tables["edges"]["from"], tables["edges"]["to"], strict=True)
+    assert [(names[a], names[b]) for a, b in edges] == [*view.edges]
     assert tables["waits"]["by"] == [0, 2]
     assert tables["gaps"]["reason"] == [-2, -2, 0, 1, -4]
     assert np.diff(tables["live"]["bytes"]).tolist() == [64, 64, -64, -128]
@@ -174,6 +177,7 @@ def test_the_record(view):
     assert data["format"] == "rcompiler-schedule-1"
     assert data["critical_path"] == [0, 2, 3] and data["measured"] is None
     assert data["tasks"]["operator"] == ["o0", "o1", "o2", "o3"]
+    assert data["edges"] == [[*edge] for edge in view.edges]
     assert data["idle"]["reason"] == ["launch", "launch", "a", "b", "end"]
     assert data["bounds_ns"]["path"] == pytest.approx(5000)
     for name in ("tasks", "idle", "waits", "signals", "lifetimes", "occupancy"):

@@ -33,6 +33,11 @@ def test_tasks_and_the_critical_path(view):
     assert view.timeline.bandwidth_bound_ns == 0  # nothing waits for the shared level
 
 
+def test_edges_lead_to_those_that_read(view):
+    assert {*view.edges} == {("o0", "o1"), ("o0", "o2"), ("o1", "o3"), ("o2", "o3")}
+    assert len(view.edges) == 4
+
+
 def test_bandwidth_bounds_what_it_slows_down(plan):
     view = collect(plan(), contention=True)
     # 64 bytes each: three tasks of one operand, one of two, and a result each

@@ -147,11 +147,16 @@ class Schedule {
     const { operator, start, end } = this.tasks, sums = new Map();
     const add = (key, ns) => sums.set(key, (sums.get(key) ?? 0) + ns);
     const spent = new Float64Array(this.operators.length);
+    const took = new Float64Array(this.operators.length);
     this.begins = new Int32Array(this.operators.length).fill(-1);
     for (let i = 0; i < this.count; i++) {
       spent[operator[i]] += end[i] - start[i];
+      if (this.measured) took[operator[i]] += this.measured.end[i] - this.measured.start[i];
       if (this.begins[operator[i]] < 0) this.begins[operator[i]] = i; // tasks begin in their order
     }
+    this.names = new Names(this.operators.map(op => op.name));
+    this.spent = spent; // planned and measured time of all EUs, by operator
+    this.took = took;
     this.operators.forEach((op, number) => add(op.kind, spent[number]));
     this.kinds = [...sums].sort((a, b) => b[1] - a[1]);
     this.slowest = [...spent.entries()].sort((a, b) => b[1] - a[1]);
@@ -183,6 +188,45 @@ function bytes(count) {
   let unit = 0;
   while (count >= 1024 && unit < units.length - 1) { count /= 1024; unit++; }
   return `${unit ? count.toFixed(count < 10 ? 2 : 1) : count} ${units[unit]}`;
+}
+
+/** Names, made shorter by the words that most of them have: the others tell them apart. */
+class Names {
+  constructor(names) {
+    this.common = new Map(); // how many names have a word
+    for (const name of names) {
+      for (const word of new Set(this._words(name).map(bare))) {
+        this.common.set(word, (this.common.get(word) ?? 0) + 1);
+      }
+    }
+  }
+
+  /** Words with what parts them from the next one. */
+  _words(name) { return name.match(/[^_./:\s-]*[_./:\s-]*/g).filter(Boolean); }
+
+  /** A name in so many characters: with the words that fewest names have, as many as find room. */
+  short(name, most) {
+    if (name.length <= most) return name;
+    const words = this._words(name), kept = new Set();
+    const rare = [...words.keys()].sort(
+      (a, b) => this.common.get(bare(words[a])) - this.common.get(bare(words[b])) || b - a);
+    const text = () => words.map((word, i) => (kept.has(i) ? word : "…")).join("")
+      .replace(/…+/g, "…").replace(/[_./:\s-]*…$/, "…");
+    for (const word of rare) {
+      kept.add(word);
+      if (text().length > most) kept.delete(word);
+    }
+    return kept.has(rare[0]) ? text() : cut(bare(words[rare[0]]), most);
+  }
+}
+
+const bare = word => word.replace(/[_./:\s-]+$/, "");
+
+/** A text without its middle, of which the end stays longer: it tells more than the start. */
+function cut(text, most) {
+  if (text.length <= most) return text;
+  const tail = Math.ceil((most - 1) * 0.6);
+  return `${text.slice(0, most - 1 - tail)}…${text.slice(text.length - tail)}`;
 }
 
 const percent = share => `${(100 * share).toFixed(1)} %`;

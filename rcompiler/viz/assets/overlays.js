@@ -3,7 +3,6 @@
 // -- links between tasks
 function drawLinks(scene, c) {
   const { schedule, view } = scene;
-  if (view.path) drawPath(scene, c);
   if (view.waits) drawWaits(scene, c);
   if (view.selected < 0) return;
   c.strokeStyle = scene.ink.accent;
@@ -52,23 +51,50 @@ function arrow(scene, c, at, eu, wait) {
   c.fill();
 }
 
-function drawPath(scene, c) {
+/** Where the critical path goes from one EU to another: from the end of a task to the next one. */
+function drawPathSteps(scene, c) {
+  const { tasks, path } = scene.schedule, { bar } = scene;
+  c.strokeStyle = scene.ink.accent;
+  c.fillStyle = scene.ink.accent;
+  c.lineWidth = 1.5;
+  let last = -Infinity;
+  for (let i = 1; i < path.number.length; i++) {
+    const from = path.number[i - 1], to = path.number[i];
+    const x0 = scene.x(tasks.end[from]), x1 = scene.x(tasks.start[to]);
+    if (tasks.eu[from] === tasks.eu[to] || x1 < GUTTER || x0 > scene.width) continue;
+    if (x1 - last < 0.5) continue; // too near to see
+    last = x1;
+    const down = tasks.eu[to] > tasks.eu[from] ? 1 : 0;
+    const y0 = scene.y(scene.rowOf(from)) + down * bar;
+    const y1 = scene.y(scene.rowOf(to)) + (1 - down) * bar, tip = down ? -4 : 4;
+    c.beginPath();
+    c.moveTo(x0, y0);
+    c.lineTo(x1, y1);
+    c.stroke();
+    c.beginPath();
+    c.moveTo(x1, y1);
+    c.lineTo(x1 - 3, y1 + tip);
+    c.lineTo(x1 + 3, y1 + tip);
+    c.fill();
+  }
+  c.lineWidth = 1;
+}
+
+/** Frames around the tasks of the critical path; of those too thin for one, the upper edge. */
+function drawPathFrames(scene, c) {
   const { tasks, path } = scene.schedule;
   c.strokeStyle = scene.ink.accent;
-  c.lineWidth = 1.5;
-  c.beginPath();
+  c.fillStyle = scene.ink.accent;
+  c.lineWidth = 2;
   let last = -Infinity;
-  path.number.forEach((task, i) => {
+  for (const task of path.number) {
     const x = scene.x(tasks.start[task]), end = scene.x(tasks.end[task]);
-    if (end < GUTTER - 50 && i + 1 < path.number.length) { last = -Infinity; return; }
-    if (x > scene.width + 50 && last > scene.width + 50) return;
-    if (end - last < 0.5) return; // too near to see
-    const y = scene.middle(task);
-    if (last === -Infinity) c.moveTo(x, y); else c.lineTo(x, y);
-    c.lineTo(end, y);
+    if (end < GUTTER || x > scene.width || end - last < 0.5) continue;
     last = end;
-  });
-  c.stroke();
+    const y = scene.y(scene.rowOf(task));
+    if (end - x > 5 && scene.bar > 5) c.strokeRect(x + 1, y + 1, end - x - 2.7, scene.bar - 2);
+    else c.fillRect(x, y, Math.max(1, end - x), 2);
+  }
   c.lineWidth = 1;
 }
 

@@ -7,6 +7,14 @@ function element(tag, content, props = {}) {
   return node;
 }
 
+// What the figures of the head are, by their names.
+const MEANINGS = {
+  "Work bound": "all rTasks, spread evenly over the EUs",
+  "Path bound": "the longest chain of operators, 1 rTask each",
+  "Bandwidth bound": "all bytes, at the shared bandwidth",
+};
+const CRITICAL = "what the end waits for, one task after the other";
+
 class Panel {
   constructor(schedule, select) {
     this.schedule = schedule;
@@ -170,12 +178,18 @@ class Panel {
     const share = (ns, of) => [time(ns), of > 0 ? percent(ns / of) : ""];
     return [
       element("h2", "Schedule"),
+      element("h3", "No schedule of these rKernels takes less than"),
+      element("ul", Object.entries(MEANINGS).map(([name, meaning]) => element(
+        "li", [element("b", name.split(" ")[0].toLowerCase()), ` ${meaning}`])),
+        { className: "meanings" }),
+      element("h3", "Critical path"),
+      element("ul", element("li", CRITICAL), { className: "meanings" }),
       element("h3", "Time of the EUs by kind of operator"),
       table(kinds.slice(0, 15).map(([kind, ns]) => [kind, ...share(ns, busy)])),
       element("h3", "Time of the EUs without work"),
       table([...idleByCause].map(([cause, ns]) => [cause, ...share(ns, all)])),
       element("h3", "Operators that take most time"),
-      table(slowest.slice(0, 15).map(([number, ns]) => [
+      table(slowest.slice(0, 12).map(([number, ns]) => [
         this._operator(number), ...share(ns, busy)])),
     ];
   }

@@ -1,6 +1,7 @@
 // Drawing: lanes, minimap and arena on canvases. Work per frame grows with pixels, not with tasks.
 
-const GUTTER = 76, AXIS = 22, HEADING = 22, TALLEST = 64, ARENA = [112, 300], MOST_ARROWS = 1500;
+const GUTTER = 76, AXIS = 22, HEADING = 22, ROOMY = 64, ARENA = [112, 300], MOST_ARROWS = 1500;
+const CHARACTER = 5.6, LINE = 13; // of a label: width and height
 
 class Scene {
   constructor(schedule, view) {
@@ -43,12 +44,12 @@ class Scene {
     this.busy = null;
   }
 
-  /** The arena gets the height that few lanes leave over. */
+  /** The arena gets the height that lanes of a good size leave over; what it leaves is theirs. */
   _share() {
     const { lanes, arena } = this.canvas, { schedule } = this;
     const both = lanes.getBoundingClientRect().height + arena.getBoundingClientRect().height;
     const count = schedule.lanes.length + schedule.measuredLanes.length;
-    const spare = both - AXIS - 2 * HEADING - TALLEST * count;
+    const spare = both - AXIS - 2 * HEADING - ROOMY * count;
     arena.style.height = `${Math.max(ARENA[0], Math.min(ARENA[1], spare))}px`;
   }
 
@@ -60,7 +61,7 @@ class Scene {
     }
     const count = groups.reduce((sum, group) => sum + group[1].length, 0);
     const room = this.height - AXIS - HEADING * groups.length - 8;
-    const pitch = Math.max(5, Math.min(TALLEST, Math.floor(room / count)));
+    const pitch = Math.max(5, Math.floor(room / count));
     this.rows = [];
     this.headings = [];
     let y = 0;
@@ -150,12 +151,14 @@ class Scene {
     c.beginPath();
     c.rect(GUTTER, AXIS, width - GUTTER, height - AXIS);
     c.clip();
+    if (this.view.path) drawPathSteps(this, c); // beneath the tasks
     for (const row of this.rows) {
       const y = this.y(row);
       if (y + this.pitch < AXIS || y > height) continue;
       if (row.idle) this._idle(c, row, y);
       this._row(c, row, y);
     }
+    if (this.view.path) drawPathFrames(this, c);
     drawLinks(this, c);
     c.restore();
   }
@@ -232,7 +235,7 @@ class Scene {
         continue;
       }
       c.fillRect(x, y, Math.max(1, w - (w > 3 ? 0.7 : 0)), this.bar);
-      if (w > 34 && this.bar >= 11 && !faded) {
+      if (w > LINE && this.bar >= 11 && !faded) {
         this._label(c, task, x, w, y);
         last = -1;
       }
@@ -243,13 +246,24 @@ class Scene {
     }
   }
 
+  /** The name of its operator: across, or upright where more of it finds room so. */
   _label(c, task, x, w, y) {
-    const left = Math.max(x, GUTTER) + 4, room = Math.min(x + w, this.width) - left - 3;
-    const most = Math.floor(room / 5.6);
-    if (most < 3) return;
-    const { name } = this.schedule.operator(task);
+    const left = Math.max(x, GUTTER), room = Math.min(x + w, this.width) - left;
+    const across = Math.floor((room - 7) / CHARACTER);
+    const down = Math.floor((this.bar - 10) / CHARACTER);
+    const { name } = this.schedule.operator(task), { names } = this.schedule;
     c.fillStyle = this.ink.text;
-    c.fillText(name.length > most ? `${name.slice(0, most - 1)}…` : name, left, y + this.bar / 2);
+    if (across < 0.8 * name.length && down > across && down >= 4) {
+      if (room < LINE) return;
+      c.save();
+      c.translate(left + room / 2, y + this.bar / 2);
+      c.rotate(-Math.PI / 2);
+      c.textAlign = "center";
+      c.fillText(names.short(name, down), 0, 0, this.bar - 6);
+      c.restore();
+    } else if (across >= 3) {
+      c.fillText(names.short(name, across), left + 4, y + this.bar / 2, room - 6);
+    }
     this._tasks(c, task, x, w, y);
   }
 

@@ -8,7 +8,11 @@ class Viewer {
     this.view = { low: 0, high: schedule.end || 1, scroll: 0, selected: -1, hover: -1,
       path: false, waits: false, matches: null };
     this.scene = new Scene(schedule, this.view);
-    this.panel = new Panel(schedule, (task, reveal) => this.select(task, reveal));
+    const select = (task, reveal) => this.select(task, reveal);
+    this.panel = new Panel(schedule, select);
+    this.sheets = { table: new OperatorTable(schedule, this.view, select),
+      graph: new OperatorGraph(schedule, this.view, select) };
+    this.shown = "timeline";
     this.tip = document.getElementById("tip");
     this._header();
     this._legend();
@@ -21,6 +25,25 @@ class Viewer {
   }
 
   // -- state
+  /** Show the timeline, the table of the operators or their graph. */
+  open(name) {
+    this.shown = name;
+    for (const each of ["timeline", "table", "graph"]) {
+      document.getElementById(`sheet-${each}`).hidden = each !== name;
+      document.getElementById(each).setAttribute("aria-pressed", String(each === name));
+    }
+    for (const [id, views] of [["range", "timeline"], ["waits", "timeline"], ["path", "timeline graph"],
+      ["out", "timeline graph"], ["in", "timeline graph"], ["fit", "timeline graph"]]) {
+      document.getElementById(id).hidden = !views.includes(name);
+    }
+    this.update();
+  }
+
+  /** What is shown is another, or has changed. */
+  update() {
+    if (this.shown === "timeline") this.scene.ask(); else this.sheets[this.shown].update();
+  }
+
   move(low, high) {
     const { end } = this.schedule, view = this.view;
     const width = Math.min(end || 1, Math.max(high - low, (end || 1) * 1e-7));
@@ -31,7 +54,11 @@ class Viewer {
     this.scene.ask();
   }
 
-  zoom(factor, x = GUTTER + (this.scene.width - GUTTER) / 2) {
+  zoom(factor, x) {
+    if (this.shown === "graph") this.sheets.graph.zoom(factor); else this._zoom(factor, x);
+  }
+
+  _zoom(factor, x = GUTTER + (this.scene.width - GUTTER) / 2) {
     const { low, high } = this.view, at = Math.min(high, Math.max(low, this.scene.ns(x)));
     this.move(at - (at - low) / factor, at + (high - at) / factor);
   }
@@ -48,6 +75,10 @@ class Viewer {
   }
 
   fit() {
+    if (this.shown === "graph") this.sheets.graph.fit(); else this._fit();
+  }
+
+  _fit() {
     this.view.scroll = 0;
     this.move(0, this.schedule.end);
   }
@@ -61,7 +92,7 @@ class Viewer {
     if (location.hash !== hash && (task >= 0 || location.hash)) {
       history.replaceState(null, "", hash);
     }
-    this.scene.ask();
+    this.update();
   }
 
   _reveal(task) {
@@ -91,7 +122,7 @@ class Viewer {
   toggle(name) {
     this.view[name] = !this.view[name];
     document.getElementById(name).setAttribute("aria-pressed", String(this.view[name]));
-    this.scene.ask();
+    this.update();
   }
 
   search(text) {
@@ -105,7 +136,7 @@ class Viewer {
       this.view.matches = new Set(found);
       this.panel.found(text, found);
     }
-    this.scene.ask();
+    this.update();
   }
 
   clear() {
@@ -148,7 +179,8 @@ class Viewer {
       ["Arena", bytes(head.arena), head.arenaBound ? `bound ${bytes(head.arenaBound)}` : ""],
     ];
     document.getElementById("figures").append(...figures.map(([key, value, note]) => element(
-      "div", [element("dt", key), element("dd", [value, " ", element("small", note)])])));
+      "div", [element("dt", key), element("dd", [value, " ", element("small", note)])],
+      { title: MEANINGS[key] ?? "" })));
   }
 
   _legend() {
@@ -174,6 +206,8 @@ class Viewer {
     on("in", "click", () => this.zoom(ZOOM));
     on("out", "click", () => this.zoom(1 / ZOOM));
     on("fit", "click", () => this.fit());
+    for (const name of ["timeline", "table", "graph"]) on(name, "click", () => this.open(name));
+    document.getElementById("path").title = `c: ${CRITICAL}`;
     on("path", "click", () => this.toggle("path"));
     on("waits", "click", () => this.toggle("waits"));
     on("search", "input", event => this.search(event.target.value));
@@ -186,6 +220,7 @@ class Viewer {
     document.addEventListener("keydown", event => this._key(event));
     addEventListener("hashchange", () => this._fromHash());
     new ResizeObserver(() => {
+      if (this.shown !== "timeline") return;
       this.scene.resize();
       this.scroll(0);
     }).observe(document.querySelector(".stage"));
@@ -202,10 +237,12 @@ class Viewer {
       ArrowUp: () => this.scroll(-60), ArrowDown: () => this.scroll(60),
       "+": () => this.zoom(ZOOM), "=": () => this.zoom(ZOOM), "-": () => this.zoom(1 / ZOOM),
       f: () => this.fit(), c: () => this.toggle("path"), w: () => this.toggle("waits"),
+      t: () => this.open("timeline"), o: () => this.open("table"), g: () => this.open("graph"),
       n: () => this.step(1), p: () => this.step(-1), Escape: () => this.clear(),
       "/": () => document.getElementById("search").focus(),
     };
-    const inPanel = event.target.closest?.("aside") && event.key.startsWith("Arrow");
+    const arrows = event.key.startsWith("Arrow");
+    const inPanel = arrows && (this.shown !== "timeline" || event.target.closest?.("aside"));
     if (!actions[event.key] || inPanel) return;
     event.preventDefault();
     actions[event.key]();

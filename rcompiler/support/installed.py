@@ -1,18 +1,21 @@
-"""What is installed: this package's version, what it requires, and what its extras bring."""
+"""What is installed: the compiler or its runtime alone, its version, what it requires, and what its
+extras bring."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import NoReturn
 
-import rcompiler
 from rcompiler.errors import ToolError
 
-HOME = Path(rcompiler.__file__).resolve().parents[1]  # where Python finds the package
+PACKAGE = Path(__file__).resolve().parents[1]
+HOME = PACKAGE.parent  # where Python finds the package
+RUNTIME = "rcompiler-runtime"  # the distribution without the compiler
 # What the compiler imports, by the package that has it, where their names differ.
 _MODULES = {"torch-mlir": "torch_mlir", "pyelftools": "elftools", "cuda-bindings": "cuda.bindings"}
 _PROGRAMS = ("nvidia-cuda-nvcc",)  # packages that hold no module
@@ -37,6 +40,11 @@ class Requirement:
         return install_command(self.extra)
 
 
+def runtime_alone() -> bool:
+    """Whether only what compiled models need is installed, without the compiler's own modules."""
+    return not (PACKAGE / "compile.py").exists()
+
+
 def install_command(extra: str = "") -> str:
     """What brings everything that compiling needs, also where rcompiler is installed without that;
     of sources that nobody has installed, their folder.
@@ -47,8 +55,12 @@ def install_command(extra: str = "") -> str:
 
 
 def own_version() -> str:
-    """Of rcompiler; "unknown" for sources that nobody has installed."""
-    return version("rcompiler") or "unknown"
+    """Of rcompiler, or of its runtime; "unknown" for sources that nobody has installed."""
+    return version(_own_name()) or "unknown"
+
+
+def _own_name() -> str:
+    return RUNTIME if runtime_alone() else "rcompiler"
 
 
 def version(package: str) -> str | None:
@@ -62,7 +74,7 @@ def version(package: str) -> str | None:
 def requirements() -> list[Requirement]:
     """What the installed metadata says; of sources that nobody has installed, what they import."""
     try:
-        texts = metadata.requires("rcompiler") or []
+        texts = metadata.requires(_own_name()) or []
     except metadata.PackageNotFoundError:
         texts = ["numpy", *_NEEDED]
     matches = [found for text in texts if (found := _REQUIREMENT.fullmatch(text))]
@@ -81,21 +93,39 @@ def importable(package: str) -> bool:
 
 
 def is_compilers(module: str | None) -> bool:
-    """Whether a module is of a package that compiling needs and running does not."""
+    """Whether a module is of a package that compiling needs and running does not, or, where the
+    runtime is alone, one of our own that it does not have.
+    """
     top = (module or "").partition(".")[0]
-    return top in {_MODULES.get(package, package) for package in _NEEDED}
+    own = top == "rcompiler" and runtime_alone()
+    return own or top in {_MODULES.get(package, package) for package in _NEEDED}
 
 
 def require_compiler(what: str) -> None:
     """ToolError where the compiler is not installed, which `what` needs."""
     missing = [package for package in _NEEDED if not importable(package)]
-    if missing:
+    if missing or runtime_alone():
         raise ToolError(f"{what} {without(missing)}")
+
+
+def refusing(what: str, missing: str) -> Callable[..., NoReturn]:
+    """A function in the place of one that needs the compiler: a call of it raises ToolError.
+
+    missing: the module that could not be imported.
+    """
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise ToolError(f"{what} {without([missing])}")
+
+    return refuse
 
 
 def without(packages: Iterable[str]) -> str:
     """The reason and the remedy, for a message that begins with what cannot be done."""
+    missing = (
+        "this is its runtime alone" if runtime_alone() else f"there is no {', '.join(packages)}"
+    )
     return (
-        f"needs the compiler, which is not installed here (there is no {', '.join(packages)}; "
+        f"needs the compiler, which is not installed here ({missing}; "
         f"compiled .rcx files run without it): {install_command()}"
     )
