@@ -56,7 +56,11 @@ _GROWTH = max(filtering_of(root).products for root in ROOTS if root != DIRECT) *
 
 @dataclass(frozen=True)
 class RTaskWinograd(OptionalPass):
-    """Compute 3x3 convolutions by Winograd's minimal filtering where that is faster."""
+    """Compute 3x3 convolutions by Winograd's minimal filtering where that is faster.
+
+    Attributes:
+        roots: auto, as is predicted to be the fastest; the others: that one wherever it can be.
+    """
 
     roots: Roots = "auto"
 

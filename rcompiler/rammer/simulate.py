@@ -25,13 +25,24 @@ def simulate(
     shared: float | None = None,
     recalls: Recalls | None = None,
 ) -> Timeline:
-    """Play the programs with the estimated times of their rKernels.
+    """Play programs with the estimated times of their rKernels.
 
-    shared: GB/s of the memory level that all EUs share, each byte that an rTask touches counted
-    once; None: as much as they ask for. recalls: what runs find in the last cache; then only bytes
-    from memory count as shared. A free EU takes the next queue of a dynamic program at once, for
-    the price of a hand-off if another EU took the one before: the counter comes from there. Raises
-    ScheduleError (rule "deadlock") for programs that would wait for ever.
+    A free EU takes the next queue of a dynamic program at once, for the price of a hand-off if
+    another EU took the one before: the counter comes from there.
+
+    Args:
+        programs: launches, one after the other.
+        graph: has the operators and rKernels that they run.
+        costs: of the device, in ns.
+        shared: GB/s of the memory level that all EUs share, each byte that an rTask touches counted
+            once; None: as much as they ask for.
+        recalls: what runs find in the last cache; then only bytes from memory count as shared.
+
+    Returns:
+        A time line: when each run begins and ends, what it waited for, and the bounds.
+
+    Raises:
+        ScheduleError: the programs would wait for ever (rule "deadlock").
     """
     happens_before(programs)  # refuses deadlocks: the event queue below would just run dry
     eus = max((p.eus for p in programs), default=1)

@@ -5,9 +5,17 @@ from rcompiler.rammer.graph import Graph, Operator
 
 
 def waves(graph: Graph) -> list[list[Operator]]:
-    """Operators by level: a wave needs only values of earlier waves; graph order inside a wave.
+    """The operators by breadth-first level (Rammer, OSDI'20, Algorithm 1, line 2).
 
-    Raises ScheduleError when operators wait for each other in a circle.
+    Args:
+        graph: whose operators they are.
+
+    Returns:
+        Waves: each needs only values of earlier ones, and has its operators in the order of the
+            graph.
+
+    Raises:
+        ScheduleError: operators wait for each other in a circle.
     """
     missing = {op.name: len(graph.predecessors[op.name]) for op in graph.operators}
     followers = graph.followers

@@ -34,7 +34,13 @@ MAX_OPERANDS = 1 << 14  # of a kernel: their addresses are on the stack of the t
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output: ONNX name, static shape, numpy or ml_dtypes name of the type."""
+    """An input or output.
+
+    Attributes:
+        name: as in the ONNX model.
+        shape: static.
+        dtype: name of the type in numpy or ml_dtypes.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -42,7 +48,11 @@ class Tensor:
 
     @property
     def itemsize(self) -> int:
-        """Bytes per element in memory; `bool` and the 4-bit types take one."""
+        """Bytes per element in memory; `bool` and the 4-bit types take one.
+
+        Raises:
+            ArtifactError: there is no such type.
+        """
         if self.dtype in _NUMPY_TYPES:
             return np.dtype(self.dtype).itemsize
         if self.dtype in _EXTENSION_BYTES:
@@ -74,7 +84,13 @@ class Tensor:
 
 @dataclass(frozen=True)
 class IndexRange:
-    """All elements of an input lie in [first, last]: they are indices of node `reader`."""
+    """All elements of an input are indices, and must lie in a range.
+
+    Attributes:
+        input: its name.
+        first, last: the least and the largest index.
+        reader: the node that reads them.
+    """
 
     input: str
     first: int
@@ -84,9 +100,13 @@ class IndexRange:
 
 @dataclass(frozen=True)
 class IndexCheck:
-    """What the model says of indices that it computes itself, for node `reader`.
+    """What the model says of indices that it computes itself.
 
-    It is an int64 scalar behind the outputs: an index that is not in [first, last], or 0.
+    It is an int64 scalar behind the outputs: an index that is outside of the range, or 0.
+
+    Attributes:
+        first, last: the least and the largest index.
+        reader: the node that reads them.
     """
 
     first: int
@@ -120,6 +140,7 @@ class Program:
     """One launch: a stream per EU; or, of a dynamic program, one per queue, which the EUs take.
 
     Attributes:
+        name: as in the schedule.
         streams: int64 words, see `runtime.tables`.
         events: names, by event number.
         operators: per stream, the operator that its i-th RUN belongs to.
