@@ -14,6 +14,7 @@ from pathlib import Path
 PROG = "python -m rcompiler"
 _DOCTOR = "doctor"
 _TOOLS = ("rc-compile", "rc-run", "rc-opt", "rc-tune", "rc-bench", "rc-viz")
+COMMANDS = (_DOCTOR, *_TOOLS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"rcompiler {own_version()}")
         return 0
     if first in _TOOLS:
-        hint = f"{first} is a program of its own: give '{first}', or 'python -m {_module(first)}'"
+        hint = f"{first} is a program of its own: give '{first}', or 'python -m {module_of(first)}'"
     else:
         hint = f"there is no command {first!r}; see {PROG} --help"
     print(f"{PROG}: {hint}", file=sys.stderr)
@@ -42,11 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _listing() -> Iterator[str]:
     yield f"usage: {PROG} {_DOCTOR} [--json], or one of the rc-* programs (--help: its options)"
     yield ""
-    for name in (_DOCTOR, *_TOOLS):
+    for name in COMMANDS:
         yield f"  {name:12}{_summary(name)}"
 
 
-def _module(name: str) -> str:
+def module_of(name: str) -> str:
+    """The module whose `main` a command is."""
     return f"rcompiler.tools.{name.replace('-', '_')}"
 
 
