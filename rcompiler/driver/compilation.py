@@ -209,11 +209,11 @@ class Compilation:
                     f"(policy 'dynamic'), and the blocks of {self._target_name} take none; "
                     "choose another policy, 'rammer' for one"
                 )
-            apart = all(independent(launch.streams) for launch in tables.launches)
+            independent_eus = all(independent(launch.streams) for launch in tables.launches)
             report = make_report(module.operation, tables, self.device)
             assembled = scheduler.machine_code and not is_emulated(self._target_name)
             code = generation.finish(
-                1 if apart else tables.eus, machine_code=assembled, begin=self.steps.begin
+                1 if independent_eus else tables.eus, machine_code=assembled, begin=self.steps.begin
             )
         for stage, text in code.stages.items():
             self._texts.add(stage, text)

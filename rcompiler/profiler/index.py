@@ -203,10 +203,10 @@ class ProfileIndex:
 
     def _anew(self, error: Exception) -> sqlite3.Connection:
         assert self._path is not None
-        aside = self._path.with_suffix(".damaged")
-        self._warn(f"{error}; it is begun anew, and the old file is {aside.name}")
+        damaged = self._path.with_suffix(".damaged")
+        self._warn(f"{error}; it is begun anew, and the old file is {damaged.name}")
         try:
-            os.replace(self._path, aside)
+            os.replace(self._path, damaged)
             return opened(self._path)
         except (OSError, sqlite3.Error) as again:
             return self._in_memory(again)

@@ -140,8 +140,8 @@ def _ratios(times: np.ndarray) -> tuple[int, np.ndarray]:
     medians = np.nanmedian(times, axis=0)
     best = int(np.argmin(medians))
     ratios = times / times[:, best : best + 1]
-    apart = np.isnan(ratios).all(axis=0)
-    ratios[:, apart] = times[:, apart] / medians[best]
+    unpaired = np.isnan(ratios).all(axis=0)
+    ratios[:, unpaired] = times[:, unpaired] / medians[best]
     return best, ratios
 
 

@@ -170,7 +170,7 @@ class Kernel:
                     start = dim.scale * np.arange(self.grid[dim.axis]) + dim.offset
                     ends = np.clip(start + dim.extent, 0, size)
                     sizes[dim.axis] *= ends - np.clip(start, 0, size)
-        if all((along == along[:1]).all() for along in sizes) or not all(map(np.any, sizes)):
+        if all((lengths == lengths[:1]).all() for lengths in sizes) or not all(map(np.any, sizes)):
             return None
         work = np.cumsum(reduce(np.multiply.outer, sizes))
         return np.append(0.0, work * (self.tasks / work[-1]))

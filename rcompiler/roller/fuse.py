@@ -31,13 +31,13 @@ def fuse_axes(
     and every access of that nest names neither loop or both, as neighbouring dims that may become
     one too.
     """
-    kept = [set[int]() for _ in ranks]  # second dims of pairs that stay apart
+    kept = [set[int]() for _ in ranks]  # second dims of pairs that stay apart: they start a group
     for value in whole:
         kept[value].update(range(1, ranks[value]))
     changed = True
     while changed:
         changed = any([_keep_apart(nest, kept) for nest in nests])
-    return [_groups(rank, apart) for rank, apart in zip(ranks, kept, strict=True)]
+    return [_groups(rank, starts) for rank, starts in zip(ranks, kept, strict=True)]
 
 
 def fused_loops(nest: Nest, groups: Sequence[Groups]) -> Groups:
@@ -82,10 +82,10 @@ def _as_one(nest: Nest, a: int | None, b: int | None, kept: list[set[int]]) -> b
     return True
 
 
-def _groups(rank: int, apart: set[int]) -> Groups:
+def _groups(rank: int, starts: set[int]) -> Groups:
     groups: list[tuple[int, ...]] = []
     for d in range(rank):
-        if d and d not in apart:
+        if d and d not in starts:
             groups[-1] += (d,)
         else:
             groups.append((d,))

@@ -122,8 +122,8 @@ def by_lines(
 
 
 def _covers(count: int, positions: Sequence[int], granules: tuple[int, int]) -> Iterator[Cover]:
-    for along in (n for n in range(1, count + 1) if count % n == 0):
-        groups = along, count // along
+    for row_groups in (n for n in range(1, count + 1) if count % n == 0):
+        groups = row_groups, count // row_groups
         rows, columns = (
             -(-n // (g * granule))
             for n, g, granule in zip(positions, groups, granules, strict=True)

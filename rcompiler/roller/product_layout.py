@@ -41,7 +41,7 @@ class Products:
         """The order with the numbers of the products in front."""
         return [*self.rows, *self.dims]
 
-    def apart(self, level: MemoryLevel) -> list[Hashable]:
+    def without_conflicts(self, level: MemoryLevel) -> list[Hashable]:
         """The first order, from the outermost inwards, without conflicts in a cache; else that with
         the fewest.
         """

@@ -99,8 +99,8 @@ def unit_costs(
     works = [work_of_tasks(expr, unit, tile) for tile in tiles.tolist()]
     padded, shared = (np.array([getattr(w, n) for w in works]) for n in ("padded", "shared"))
     points = math.prod(max(1, expr.axes[p].size) for p in expr.parallel)
-    beside = points * expr.epilogue_ops / device.compute.peak(expr.compute_bytes)
-    compute = 2 * unit.steps * padded / device.compute.matrix_rate(unit.unit) + beside
+    epilogue = points * expr.epilogue_ops / device.compute.peak(expr.compute_bytes)
+    compute = 2 * unit.steps * padded / device.compute.matrix_rate(unit.unit) + epilogue
     first = device.first_level
     times = [compute / tasks, shared * unit.steps * unit.unit.item / first.bandwidth / tasks]
     names, transaction = ["compute", first.name], device.main_memory.line
@@ -112,11 +112,11 @@ def unit_costs(
         times.append(nest.traffic(capacity) / outer.bandwidth / tasks)
         names.append(outer.name)
     alone = np.stack([np.broadcast_to(t, tasks.shape) for t in times])
-    apart = np.zeros_like(alone)
-    ns = np.maximum(blended(alone, apart, device), peak_ns(expr, device) / tasks)
+    serial = np.zeros_like(alone)
+    ns = np.maximum(blended(alone, serial, device), peak_ns(expr, device) / tasks)
     none = np.zeros(len(tiles), bool)
     uneven = unevenness(expr, tiles)
-    return TaskCosts(ns, tasks, alone.argmax(axis=0), tuple(names), alone, apart, uneven, none)
+    return TaskCosts(ns, tasks, alone.argmax(axis=0), tuple(names), alone, serial, uneven, none)
 
 
 def work_of_tasks(expr: TensorExpr, unit: UnitProduct, tile: Sequence[int]) -> Work:

@@ -16,7 +16,7 @@ def products(channels: int, tiles: int, count: int = 6) -> Products:
 
 
 def order(found: Products) -> str:
-    return "".join(map(str, found.apart(L1)))
+    return "".join(map(str, found.without_conflicts(L1)))
 
 
 def test_conflicts_by_hand():
@@ -45,7 +45,7 @@ def test_the_first_order_without_conflicts(channels, tiles, expected):
 
 def test_the_fewest_conflicts_where_there_is_no_such_order():
     found = products(16, 64)
-    chosen = found.apart(L1)
+    chosen = found.without_conflicts(L1)
     assert found.conflicts(chosen, L1) > L1.ways
     for other in ("ijncyxl", "incjyxl", "nciyjxl", "ncyijxl"):
         assert found.conflicts(chosen, L1) <= found.conflicts(list(other), L1)

@@ -16,7 +16,7 @@ from rcompiler.device.cpu import cpu_device
 from rcompiler.device.record import builtin_device
 from rcompiler.kernelgen.scratch import STACK_LIMIT
 from rcompiler.roller import construct as construction
-from rcompiler.roller.choice import preferred, worth_ns
+from rcompiler.roller.choice import least_fast_ns, preferred
 from rcompiler.roller.construct import construct, forget, task_tiles
 from rcompiler.roller.cost import TaskCosts, balance, makespan, spans, task_costs
 from rcompiler.roller.decision import Decision
@@ -207,7 +207,7 @@ def test_execution_units_share_bandwidth_by_hand():
         limit=np.array([0]),
         parts=("compute", "DRAM"),
         times=np.array([[100.0], [40.0]]),
-        apart=np.zeros((2, 1)),
+        serial=np.zeros((2, 1)),
         uneven=np.array([1.0]),
         in_parts=np.array([False]),
     )
@@ -277,8 +277,8 @@ def test_few_eus_hand_on_less():
     """What 8 EUs wait for each other is missing elsewhere."""
     device = h200_by_datasheet()
     device = replace(device, costs=replace(device.costs, hand_off_ns=100.0))
-    assert [worth_ns(device, eus, along=True) for eus in (8, 9)] == [500.0, 100.0]
-    assert [worth_ns(device, eus, along=False) for eus in (8, 9)] == [500.0, 500.0]
+    assert [least_fast_ns(device, eus, horizontal=True) for eus in (8, 9)] == [500.0, 100.0]
+    assert [least_fast_ns(device, eus, horizontal=False) for eus in (8, 9)] == [500.0, 500.0]
 
 
 def test_the_fastest_decisions_are_kept_where_eus_are_idle():

@@ -198,8 +198,8 @@ def test_arithmetic_apart_from_a_level_is_that_of_tiles_that_do_not_load():
     loops = Nest(model.expr, 64, register, tiles, (1, 0))
     number = costs.parts.index("L3")
     share = loops.loading(0.75 * DEVICE.level("L2").capacity)
-    assert costs.apart[number] == pytest.approx(costs.times[0] * (1 - share)) and 0 < share < 1
-    assert (costs.apart[0] == 0).all()
+    assert costs.serial[number] == pytest.approx(costs.times[0] * (1 - share)) and 0 < share < 1
+    assert (costs.serial[0] == 0).all()
 
 
 def test_a_panel_that_is_loaded_again_counts_once():

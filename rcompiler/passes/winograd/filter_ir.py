@@ -89,8 +89,8 @@ class _Builder:
         """
         first, private = self._device.first_level, self._device.private_bytes
         image, result = (self._products(self._form.dims(k)) for k in (self._form.image, 2))
-        order = result.outermost() if image.bytes > private else result.apart(first)
-        return image.apart(first), order
+        order = result.outermost() if image.bytes > private else result.without_conflicts(first)
+        return image.without_conflicts(first), order
 
     def _products(self, dims: Sequence[Hashable]) -> Products:
         pixels = tuple(w.pixel for w in self._form.windows)

@@ -50,8 +50,8 @@ def box_bytes(grid: Sequence[int], access: Access, task: int) -> tuple[Ints, tup
         if dim.axis != WHOLE:
             start = dim.scale * int(coords[dim.axis]) + dim.offset
             low, high = max(0, start), min(size, start + dim.extent)
-        along = np.arange(low, max(low, high))
-        index = index[..., None] * size + along
-        shape.append(len(along))
+        indices = np.arange(low, max(low, high))
+        index = index[..., None] * size + indices
+        shape.append(len(indices))
     offsets = index[..., None] * access.itemsize + np.arange(access.itemsize)
     return offsets.reshape(-1), (*shape, access.itemsize)
