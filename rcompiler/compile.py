@@ -23,7 +23,7 @@ from rcompiler.device.target import is_host, kind_name
 from rcompiler.driver import isolate
 from rcompiler.driver.compilation import Compilation
 from rcompiler.driver.host import given_device, target_device
-from rcompiler.driver.steps import Progress, Steps
+from rcompiler.driver.steps import CompilationSteps, Progress
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel
 from rcompiler.frontend import import_onnx
 from rcompiler.model import Model, model_of
@@ -157,7 +157,7 @@ def compile_onnx(
             "GPU; leave it out: the figures of its record choose the tiles"
         )
     chosen = given_device(target, base, device)
-    run = Compilation(options, base, Steps(progress))
+    run = Compilation(options, base, CompilationSteps(progress))
     [artifact] = run.from_onnx(model, shapes, values, chosen, [options])
     return model_of(artifact)
 
@@ -252,7 +252,7 @@ def schedule_artifact(
     progress: Progress | None = None,
 ) -> Artifact:
     """What isolate.compile_schedule does, in this process. cache: None for none."""
-    steps, context = Steps(progress), dialects.load(ModelContext(constants))
+    steps, context = CompilationSteps(progress), dialects.load(ModelContext(constants))
     emit.prepare()
     with steps.boundary(), context, ir.Location.unknown():
         steps.begin("parse")

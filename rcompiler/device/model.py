@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from rcompiler.device.checks import positive, require
 from rcompiler.device.levels import LEVELS
 from rcompiler.device.matrix_unit import MatrixUnit
-from rcompiler.device.measured import Measurement, Recall
+from rcompiler.device.measured import MeasurementOrigin, Recall
 from rcompiler.device.residency import Residency
 from rcompiler.errors import DeviceError
 
@@ -226,7 +226,7 @@ class Device:
     level_name: str = ""
     features: frozenset[str] = frozenset()
     measured: bool = False
-    measurement: Measurement | None = None
+    measurement: MeasurementOrigin | None = None
     recall: Recall | None = None
     residency: Residency | None = None
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from rcompiler.device.bsp import BSP
 from rcompiler.device.gpu import GPUS, gpu_device
 from rcompiler.device.matrix_unit import MatrixUnit
-from rcompiler.device.measured import Measurement, Recall
+from rcompiler.device.measured import MeasurementOrigin, Recall
 from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
 from rcompiler.device.residency import Residency
 from rcompiler.device.servers import SERVERS
@@ -177,12 +177,12 @@ def _strings(value: Any, where: str) -> list[str]:
     return found
 
 
-def _measurement(value: Any, where: str) -> Measurement:
+def _measurement(value: Any, where: str) -> MeasurementOrigin:
     record = _object(value, where)
     record["figures"] = tuple(_strings(record.get("figures"), f"{where}: figures"))
     if "others" in record:
         record["others"] = tuple(sorted(_object(record["others"], f"{where}: others").items()))
-    return _build(Measurement, record, where)
+    return _build(MeasurementOrigin, record, where)
 
 
 def _compute(value: Any, where: str) -> ComputeUnit:

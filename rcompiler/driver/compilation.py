@@ -31,7 +31,7 @@ from rcompiler.driver.optional_passes import OptionalPasses
 from rcompiler.driver.proof import describe
 from rcompiler.driver.provenance import Machine, provenance
 from rcompiler.driver.stage_texts import StageTexts
-from rcompiler.driver.steps import Steps
+from rcompiler.driver.steps import CompilationSteps
 from rcompiler.errors import ScheduleError, TooManyBlocks
 from rcompiler.frontend import Imported, import_onnx
 from rcompiler.model import REPORT
@@ -67,8 +67,10 @@ class Compilation:
     each, None for nobody.
     """
 
-    def __init__(self, options: CompileOptions, target: Device, steps: Steps | None) -> None:
-        self.steps = Steps(None) if steps is None else steps
+    def __init__(
+        self, options: CompileOptions, target: Device, steps: CompilationSteps | None
+    ) -> None:
+        self.steps = CompilationSteps(None) if steps is None else steps
         self._options = options
         self._base = target
         self._target_name = name_of(options.target, target)

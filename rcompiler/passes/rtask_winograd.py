@@ -44,7 +44,7 @@ from rcompiler.roller.roots import (
     DIRECT,
     ROOTS,
     TAPS,
-    Convolution,
+    Convolution3x3,
     RootChooser,
     filtering_of,
     is_cold,
@@ -106,7 +106,7 @@ def _applies(form: SlidingFilter) -> bool:
     return blocked and is_constant(value) and 2 * _GROWTH * bytes_of(value) <= MOST_BYTES
 
 
-def _sizes(form: SlidingFilter) -> Convolution:
+def _sizes(form: SlidingFilter) -> Convolution3x3:
     """What the cost of a convolution depends on."""
     image, weights, result = (set(form.dims(k)) for k in (form.image, form.weights, 2))
 
@@ -115,7 +115,7 @@ def _sizes(form: SlidingFilter) -> Convolution:
 
     pixels = {w.pixel for w in form.windows}
     height, width = (extent({w.pixel}) for w in form.windows)
-    return Convolution(
+    return Convolution3x3(
         images=extent((image & result) - weights - pixels),
         groups=extent(image & result & weights),
         channels=extent(set(form.channels)),

@@ -15,7 +15,7 @@ from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.program import Instruction, Program, Run, Signal, Wait
 from rcompiler.rammer.recall import Recalls
-from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER, TAKE, Gap, Span, Timeline
+from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER, TAKE, IdleSpan, Span, Timeline
 
 
 def simulate(
@@ -48,11 +48,13 @@ def simulate(
     eus = max((p.eus for p in programs), default=1)
     now = 0.0
     spans: list[Span] = []
-    gaps: list[Gap] = []
+    gaps: list[IdleSpan] = []
     takers: list[tuple[int, ...]] = []
     for number, program in enumerate(programs):
         last = max(range(len(spans)), key=lambda i: spans[i].end) if spans else -1
-        gaps += [Gap(number, eu, now, now + costs.launch_ns, LAUNCH, last) for eu in range(eus)]
+        gaps += [
+            IdleSpan(number, eu, now, now + costs.launch_ns, LAUNCH, last) for eu in range(eus)
+        ]
         now += costs.launch_ns
         level = SharedLevel(shared, program.eus)
         play = _Play(number, program, graph, costs, now, last, spans, gaps, level, recalls)
@@ -103,7 +105,7 @@ class _Play:
     start: float
     before: int  # number of the span that the launch comes after
     spans: list[Span]
-    gaps: list[Gap]
+    gaps: list[IdleSpan]
     level: SharedLevel
     recalls: Recalls | None
     # event -> time, EU and span of each signal; who waits: EU and count
@@ -220,7 +222,7 @@ class _Play:
 
     def _idle(self, eu: int, state: _EU, until: float, reason: str, cause: int) -> None:
         if until > state.since:
-            self.gaps.append(Gap(self.number, eu, state.since, until, reason, cause))
+            self.gaps.append(IdleSpan(self.number, eu, state.since, until, reason, cause))
 
 
 def _chosen(programs: Sequence[Program], graph: Graph) -> dict[str, Kernel]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from rcompiler.device.model import Device
 from rcompiler.roller.choice import FEW_EUS, efficient, faster, least_fast_ns, preferred
-from rcompiler.roller.cost import Parts, TaskCosts, spans
+from rcompiler.roller.cost import ReductionParts, TaskCosts, spans
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.explain import RunnerUp, explain
 from rcompiler.roller.expr import TensorExpr
@@ -114,7 +114,7 @@ def _plan(model: RegisterModel, register: RegisterTile, tiles: Array | None = No
     if tiles is None:
         tiles = task_tiles(expr, device, model.vector, register)
     around = panel_loops(model, register)
-    parts = Parts(around, _partable(expr, register, order[around:], tiles))
+    parts = ReductionParts(around, _partable(expr, register, order[around:], tiles))
     costs = costs_of(model, register, tiles, order, parts)
     first, scores = efficient(expr, device, tiles, costs)
     return _Plan(register, order, around, tiles, costs, scores, first)
@@ -136,7 +136,7 @@ def promising(model: RegisterModel) -> list[RegisterTile]:
     return list(found.values())[:_REGISTERS]
 
 
-class Space:
+class TilingSpace:
     """All aligned tilings of an expression: the task tiles of its best register tiles.
 
     Candidates are numbered. `scores`: what `construct` minimises for its first decision; infinite

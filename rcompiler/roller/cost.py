@@ -45,7 +45,7 @@ class TaskCosts:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ReductionParts:
     """The loop over parts of a reduction: `around`: how many loops of a task are around it.
     `possible`: of which candidates, bool [candidates].
     """
@@ -75,7 +75,7 @@ def task_costs(
     register: RegisterTile,
     tiles: Array,
     order: Sequence[int],
-    parts: Parts | None = None,
+    parts: ReductionParts | None = None,
 ) -> TaskCosts:
     """Costs of the rTask tiles `tiles` (int64, [candidates, parallel axes])."""
     expr, line = model.expr, model.device.first_level.line

@@ -20,7 +20,7 @@ from rcompiler.device.model import MemoryLevel
 
 
 @dataclass(frozen=True)
-class Products:
+class ProductTensor:
     """A tensor of products before it has a layout: `dims` in order, of which `windows` number
     tiles; `rows` number the products and may stand anywhere. sizes: of all of them; itemsize: bytes
     of an element.

@@ -31,7 +31,7 @@ from rcompiler.runtime.program import (
     IndexCheck,
     IndexRange,
     KernelEntry,
-    Limits,
+    OperandLimits,
     Program,
     Tensor,
     check_program,
@@ -136,7 +136,7 @@ class Artifact:
             self.image.check_boxes([len(kernel.operand_bytes) for kernel in self.kernels])
         outer, alignment = (self.inputs, self.written), self.image.INPUT_ALIGNMENT
         pinned = self.image.pinned
-        limits = Limits.of(self.arena_bytes, self.constants.size, *outer, alignment, pinned)
+        limits = OperandLimits.of(self.arena_bytes, self.constants.size, *outer, alignment, pinned)
         for program in self.programs:
             check_program(program, self.kernels, limits)
 

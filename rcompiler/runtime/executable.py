@@ -21,7 +21,7 @@ from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import Results, address, arena
 from rcompiler.runtime.outputs import Outputs
 from rcompiler.runtime.pace import keep_pace
-from rcompiler.runtime.schedule import Schedule, combine
+from rcompiler.runtime.schedule import ThreadSchedule, combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
 
 _Array = np.ndarray  # a name that the path of every call looks up
@@ -102,7 +102,7 @@ class Executable(Closable):
         threads = min(self.eus, _busy(artifact))
         schedule = combine(artifact.programs, threads)
 
-        def make(schedule: Schedule) -> Team:
+        def make(schedule: ThreadSchedule) -> Team:
             return Team(code, artifact.kernels, schedule, waiting, pin, timed)
 
         def make_paced() -> Team:

@@ -164,7 +164,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Limits:
+class OperandLimits:
     """What the operands of a RUN are checked against, by base: bytes, may it be written, and what
     offsets into it must be multiples of. pinned: bytes that each EU keeps in its own memory.
     """
@@ -182,14 +182,14 @@ class Limits:
         outputs: Sequence[Tensor],
         input_alignment: int,
         pinned: int = 0,
-    ) -> "Limits":
+    ) -> "OperandLimits":
         """The bases in the order of `runtime.tables`."""
         sizes = (arena, constants, *(t.nbytes for t in (*inputs, *outputs)))
         n, m = len(inputs), len(outputs)
         writable = (True, False, *[False] * n, *[True] * m)
         ours = ALIGNMENT
         alignments = (ours, ours, *[input_alignment] * n, *[ours] * m)
-        return Limits(sizes, writable, alignments, pinned)
+        return OperandLimits(sizes, writable, alignments, pinned)
 
 
 def check_tensor(tensor: Tensor) -> None:
@@ -209,7 +209,7 @@ def check_range(first: int, last: int, reader: str) -> None:
         raise ArtifactError(f"{reader}: indices from {first} to {last} are impossible")
 
 
-def check_program(program: Program, kernels: Sequence[KernelEntry], limits: Limits) -> None:
+def check_program(program: Program, kernels: Sequence[KernelEntry], limits: OperandLimits) -> None:
     """Refuse a program that could leave its buffers or tables.
 
     Raises:
@@ -301,7 +301,7 @@ def _check_queues(program: Program, streams: Sequence[Sequence[Line]]) -> None:
 
 
 def _wrong_run(
-    operands: tuple[int, ...], kernels: Sequence[KernelEntry], limits: Limits
+    operands: tuple[int, ...], kernels: Sequence[KernelEntry], limits: OperandLimits
 ) -> str | None:
     number, first, count, stride, n = operands[:5]
     if not 0 <= number < len(kernels):

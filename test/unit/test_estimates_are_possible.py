@@ -23,7 +23,7 @@ from rcompiler.rammer.schedule import POLICIES, schedule
 from rcompiler.rammer.simulate import simulate
 from rcompiler.roller.construct import construct
 from rcompiler.roller.cost import peak_ns
-from rcompiler.roller.expr import Access as Reads
+from rcompiler.roller.expr import TensorAccess as Reads
 from rcompiler.roller.expr import tensor_expr
 from rcompiler.roller.ranking import sampled
 

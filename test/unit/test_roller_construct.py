@@ -21,9 +21,9 @@ from rcompiler.roller.construct import construct, forget, task_tiles
 from rcompiler.roller.cost import TaskCosts, balance, makespan, spans, task_costs
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import (
-    Access,
     Axis,
     ExpressionError,
+    TensorAccess,
     TensorExpr,
     floordiv,
     index,
@@ -143,7 +143,7 @@ def expressions(draw):
     deep = st.builds(lambda f, d: index((1, d(f, 16))), flat, st.sampled_from([floordiv, mod]))
     dims = st.lists(st.one_of(flat, flat, deep, st.none()), max_size=3)
     access = st.builds(
-        lambda ds, size, bytes_: Access((size,) * len(ds), bytes_, tuple(ds)),
+        lambda ds, size, bytes_: TensorAccess((size,) * len(ds), bytes_, tuple(ds)),
         dims,
         st.sampled_from([1, 5, 100, 5000]),
         st.sampled_from([1, 2, 4, 8]),
@@ -163,7 +163,7 @@ def test_any_expression_has_a_legal_decision(expr, level, eus):
 def test_more_points_than_64_bits_count_are_refused():
     axes = [(f"a{i}", 4096, "parallel") for i in range(5)]
     with pytest.raises(ExpressionError, match="more than .* points"):
-        tensor_expr(axes, [], [Access((), 4, ())])
+        tensor_expr(axes, [], [TensorAccess((), 4, ())])
 
 
 def test_large_operators_have_enough_tasks_and_long_ones():
@@ -246,8 +246,11 @@ def by_lines(n: int, k: int) -> TensorExpr:
     """C[n] = A[k] B[n][k]: vectors run along the sum."""
     return tensor_expr(
         [("n", n, "parallel"), ("k", k, "reduction")],
-        [Access((k,), 4, (index((1, 1)),)), Access((n, k), 4, (index((1, 0)), index((1, 1))))],
-        [Access((n,), 4, (index((1, 0)),))],
+        [
+            TensorAccess((k,), 4, (index((1, 1)),)),
+            TensorAccess((n, k), 4, (index((1, 0)), index((1, 1)))),
+        ],
+        [TensorAccess((n,), 4, (index((1, 0)),))],
     )
 
 
@@ -294,14 +297,14 @@ def test_what_is_bound_by_memory_is_not_cut_for_more_eus():
 
 
 def test_a_loop_that_reads_and_writes_anywhere_is_one_scalar_task():
-    access = Access((100,), 4, None)
+    access = TensorAccess((100,), 4, None)
     expr = tensor_expr([("i", 100, "parallel")], [access], [access], kind="sequential")
     (decision,) = construct(expr, cpu_device("v4"))[:1]
     assert (decision.tasks, decision.lanes, decision.vector_dim) == (1, 1, -1)
 
 
 def test_a_loop_whose_iterations_are_abreast_is_cut_into_whole_lines_of_vectors():
-    access = Access((1000, 1000), 4, (index((1, 0)), index((1, 1))))
+    access = TensorAccess((1000, 1000), 4, (index((1, 0)), index((1, 1))))
     expr = tensor_expr(
         [Axis("n", 1000, "parallel", uncut=True), Axis("columns", 1000, "parallel")], [access],
         [access], kind="sequential", abreast=1,

@@ -13,7 +13,7 @@ Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Part:
+class TouchedBox:
     """What a task touches through one operand.
 
     value: its name; at: (n,) addresses in the flat memory, row-major; shape: of the box, bytes of
@@ -33,8 +33,8 @@ class Task:
     operator: str
     number: int
     kernel: Kernel
-    reads: tuple[Part, ...]
-    writes: tuple[Part, ...]
+    reads: tuple[TouchedBox, ...]
+    writes: tuple[TouchedBox, ...]
 
     def __str__(self) -> str:
         return f"operator {self.operator} (rKernel {self.kernel.name}), rTask {self.number}"

@@ -4,13 +4,13 @@ import math
 
 from rcompiler.roller.osdi22.expression import Expression
 from rcompiler.roller.osdi22.quantities import input_traffic
-from rcompiler.roller.osdi22.rules import CONTRACTION, PLAIN, Rules
+from rcompiler.roller.osdi22.rules import CONTRACTION, PLAIN, SearchRules
 
 _LEAST_SLOPE = 2
 _MEAN_SLOPE = 4
 
 
-def rules_of(expr: Expression) -> Rules:
+def rules_of(expr: Expression) -> SearchRules:
     """The contraction policy when reuse grows with the tile, else the plain one."""
     return CONTRACTION if reuse_grows(expr) else PLAIN
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Rules:
+class SearchRules:
     """`multiples`: sizes tried per spatial axis of the shared tile.
 
     `reduction_start`: first reduction step, in transactions; `reduction_growth`: from one step to
@@ -29,7 +29,7 @@ class Rules:
     shrink: bool
 
 
-CONTRACTION = Rules(
+CONTRACTION = SearchRules(
     multiples=32,
     reduction_start=1,
     reduction_growth=4,
@@ -39,7 +39,7 @@ CONTRACTION = Rules(
     scored=True,
     shrink=True,
 )
-PLAIN = Rules(
+PLAIN = SearchRules(
     multiples=512,
     reduction_start=4,
     reduction_growth=2,
