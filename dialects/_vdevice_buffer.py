@@ -32,15 +32,27 @@ class VDevice(ext.Dialect, name="vdevice"):
 class BufferOp(VDevice.Operation, name="buffer"):
     """A tensor in memory: `bytes` bytes at `offset`, both in bytes.
 
-    The offset counts from the start of the arena (temp), of the constants (constant), or of the
-    caller's tensor number `index` (input, output). A constant has a `value`. Several buffers may
-    overlap: a reshape is a second buffer at the same offset. Of a pinned tensor each EU has the box
-    that one of its runs has written, at `offset` of its own memory, and no EU has all of it.
+    Several buffers may overlap: a reshape is a second buffer at the same offset. Of a pinned tensor
+    each EU has the box that one of its runs has written, at `offset` of its own memory, and no EU
+    has all of it.
 
-    "vdevice.buffer"() {bytes = 64 : i64, kind = "input", index = 0 : i64, offset = 0 : i64,
-      sym_name = "x", type = tensor<16xf32>} : () -> ()
-    "vdevice.buffer"() {bytes = 64 : i64, kind = "constant", offset = 0 : i64, sym_name = "w",
-      type = tensor<16xf32>, value = dense_resource<w_0123> : tensor<16xf32>} : () -> ()
+    Attributes:
+        sym_name: what runs of the program call it.
+        kind: where it lies, see `BUFFER_KINDS`.
+        offset: from the start of the arena (temp), of the constants (constant), of the EU's own
+            memory (pinned), or of the caller's tensor number `index` (input, output).
+        offset_steps (array<i64>): how much the offset moves with each repeat around it.
+        bytes: its size.
+        type: a static tensor.
+        index (i64): of an input or output, the number of the caller's tensor.
+        value (elements): of a constant.
+        alias_of (symbol): the buffer whose bytes this one views on purpose.
+
+    Example:
+        "vdevice.buffer"() {bytes = 32 : i64, index = 0 : i64, kind = "input", offset = 0 : i64,
+            sym_name = "x", type = tensor<8xf32>} : () -> ()
+        "vdevice.buffer"() {bytes = 32 : i64, kind = "constant", offset = 0 : i64, sym_name = "w",
+            type = tensor<8xf32>, value = dense<1.0> : tensor<8xf32>} : () -> ()
     """
 
     sym_name: ir.StringAttr

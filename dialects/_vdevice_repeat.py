@@ -27,9 +27,14 @@ class RepeatOp(VDevice.Operation, name="repeat", traits=[ir.NoTerminatorTrait]):
     integer attribute `x` with `x_steps` is that much larger: one step for each repeat around it,
     outermost first. In names their iterations are called i, j, k, ..., from the outermost on.
 
-    "vdevice.repeat"() ({
-      "vdevice.signal"() {event = @"step{4+i}.done"} : () -> ()
-    }) {count = 91 : i64} : () -> ()
+    Attributes:
+        count: number of iterations.
+
+    Example:
+        "vdevice.repeat"() ({
+          "vdevice.run"() {buffers = [@"h{0+i}", @"h{1+i}"], ...
+          "vdevice.signal"() {event = @"h{1+i}.done"} : () -> ()
+        }) {count = 2 : i64} : () -> ()
     """
 
     count: ir.IntegerAttr

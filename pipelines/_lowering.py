@@ -18,8 +18,18 @@ Stage = Literal["rtask", "rkernel", "vdevice"]
 class Lowering(Pipeline):
     """A lowering from S1 to a later stage, in three lists.
 
-    device, target: as `vdevice-attach-device` has them. to: the last stage. The others are those of
-    `CompileOptions`.
+    Attributes:
+        device: the device, a name, a file, or a record as text.
+        target: what code is generated for, where that is more than the kind and instruction set of
+            the device.
+        to: the last stage.
+        fusion: group ops into rOperators beyond views.
+        normalise: join products of one operand, and batch those of the steps of a recurrence.
+        roots: algorithm of 3x3 convolutions.
+        roller_policy: who decides tiles.
+        eus: how many EUs there are; 0: all of the device.
+        policy: who schedules.
+        kernels: which rKernels of an operator run.
     """
 
     device: Device

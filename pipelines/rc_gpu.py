@@ -32,7 +32,8 @@ from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 class RcGpu(Lowering):
     """Lower a model to a schedule for the blocks of a GPU, or of another accelerator.
 
-    precision: how its matrix units multiply factors of f32; f32: they do not.
+    Attributes:
+        precision: how its matrix units multiply factors of f32; f32: they do not.
     """
 
     precision: Precision = "f32"

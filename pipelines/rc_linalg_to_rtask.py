@@ -8,7 +8,14 @@ from rcompiler.passes.rtask_form import RTaskForm
 
 @dataclass(frozen=True)
 class RcLinalgToRtask(Pipeline):
-    """Clean up and group linalg ops into rOperators."""
+    """Clean up and group linalg ops into rOperators.
+
+    Attributes:
+        fusion: group ops beyond views.
+        flat_rows: the rows of a pointwise convolution stay one behind the other, since vectors run
+            along all of them (on a CPU); a pad that parts them is an rOperator of its own then, or
+            goes with what reads it.
+    """
 
     fusion: bool = True
     flat_rows: bool = False

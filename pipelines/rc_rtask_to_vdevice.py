@@ -10,7 +10,14 @@ from rcompiler.passes.roller_tile import RollerTile
 
 @dataclass(frozen=True)
 class RcRtaskToVdevice(Pipeline):
-    """Construct rKernels and schedule their rTasks on the device of the module."""
+    """Construct rKernels and schedule their rTasks on the device of the module.
+
+    Attributes:
+        policy: who schedules.
+        roller_policy: who decides tiles.
+        eus: how many EUs there are; 0: all of the device.
+        kernels: which rKernels of an operator run.
+    """
 
     policy: PolicyChoice = "rammer"
     roller_policy: RollerPolicy = "roller"

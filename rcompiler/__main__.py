@@ -13,6 +13,7 @@ from pathlib import Path
 PROG = "python -m rcompiler"
 _DOCTOR = "doctor"
 _TOOLS = ("rc-compile", "rc-run", "rc-opt", "rc-tune", "rc-bench", "rc-viz")
+COMMANDS = (_DOCTOR, *_TOOLS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"rcompiler {own_version()}")
         return 0
     if first in _TOOLS:
-        hint = f"{first} is a program of its own: give '{first}', or 'python -m {_module(first)}'"
+        hint = f"{first} is a program of its own: give '{first}', or 'python -m {module_of(first)}'"
     else:
         hint = f"there is no command {first!r}; see {PROG} --help"
     print(f"{PROG}: {hint}", file=sys.stderr)
@@ -43,13 +44,14 @@ def _listing() -> Iterator[str]:
     yield ""
     from rcompiler.tools._command import summary
 
-    for name in (_DOCTOR, *_TOOLS):
+    for name in COMMANDS:
         path = Path(__file__).with_name("tools") / f"{name.replace('-', '_')}.py"
         if path.exists():  # without the compiler there are fewer
             yield f"  {name:12}{summary(path)}"
 
 
-def _module(name: str) -> str:
+def module_of(name: str) -> str:
+    """The module whose `main` a command is."""
     return f"rcompiler.tools.{name.replace('-', '_')}"
 
 

@@ -23,7 +23,7 @@ from rcompiler.device.target import is_host, kind_name
 from rcompiler.driver import isolate
 from rcompiler.driver.compilation import Compilation
 from rcompiler.driver.host import given_device, target_device
-from rcompiler.driver.steps import Progress, Steps
+from rcompiler.driver.steps import CompilationSteps, Progress
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel
 from rcompiler.frontend import import_onnx
 from rcompiler.model import Model, model_of
@@ -71,41 +71,64 @@ def compile_onnx(
 ) -> Model:
     """Compile an ONNX model for a device.
 
-    model: path, bytes or onnx.ModelProto. target: "cpu" (this host), "cpu:v3", "cpu:x86-64",
-    "cuda:h200" and the like, "cuda:emulated", "rocm:gfx942" (compiled, not run), or a device file.
-    device: the figures that tiles are chosen by: a device record, the path or the name of one, or
-    "default"; None for $RC_DEVICE, else this machine's, which are measured once and kept in the
-    cache (default figures without a cache). shapes: static shapes of inputs by name, or sizes of
-    symbolic dims. values: arrays by the names of inputs that are to be constants (they are no
-    longer inputs). eus: execution units, None for all of the device. policy: who schedules, one of
-    `rcompiler.rammer.schedule.POLICIES`, or a function of yours, itself or as "module:function"
-    (`rcompiler.rammer.policy`), which the report names; None for "rammer", or, where a GPU does not
-    run all of its blocks at the same time, for "wave", which the report notes. A policy that is
-    named is kept, or refused: TooManyBlocks. kernels: which rKernels run, where there are several:
-    "fast", "efficient", "select", or "auto" for what suits the policy. roller_policy: who decides
-    tiles, "roller" (the cost model) or "osdi22" (the search that was published). fusion: group ops
-    into rOperators. normalise: join products that read one operand, and those of all steps of a
-    recurrence that need not wait for one another; without it and fusion the operators are those
-    that the graph writes. tune: "off", tiles are chosen by the cost model alone; "kernels", the
-    fastest of the ten best by the model, measured on this machine once and kept in the cache.
-    roots: how 3x3 convolutions are computed: "auto", as is predicted to be the fastest; "direct",
-    as sums of all products; "winograd2" or "winograd4", by Winograd's F(2x2) or F(4x4) wherever it
-    can be (`rcompiler.roller.roots` has their errors). precision: how matrix units of a GPU
-    multiply numbers of f32 in products and convolutions: "f32", not at all, everything is exact
-    f32; "tf32", "f16" or "bf16", rounded to that first, sums in f32. Numbers that are f16 or bf16
-    in the model go to the matrix units as they are. machine_code: for a GPU, the artifact carries
-    machine code beside the PTX where ptxas is found (its version is in the provenance), so that
-    drivers need not compile; without it the report has no registers and spills; of AMD, an object
-    beside the assembly. deterministic: always the case (static choices for a device record and a
-    profile index, fixed order of every sum). cache: folder of compiled objects, None for the
-    default one, False for none. progress: called with (stage, seconds since the start) when a stage
-    begins: import, device, the passes, object, link.
-
     Where a limit of the process leaves little address space, the work is done in a process of its
     own, since libraries that are refused memory end theirs. Where an optional pass
-    (`passes.OptionalPass`) fails, the model is compiled without it, and an
-    OptionalPassWarning names it. Raises CompilerError kinds: InvalidModel, UnsupportedOp,
-    ShapeError, DeviceError, ScheduleError.
+    (`passes.OptionalPass`) fails, the model is compiled without it, and an OptionalPassWarning
+    names it.
+
+    Args:
+        model: path, bytes or onnx.ModelProto.
+        target: "cpu" (this host), "cpu:v3", "cpu:x86-64", "cuda:h200" and the like,
+            "cuda:emulated", "rocm:gfx942" (compiled, not run), or a device file.
+        device: the figures that tiles are chosen by: a device record, the path or the name of one,
+            or "default"; None for $RC_DEVICE, else this machine's, which are measured once and kept
+            in the cache (default figures without a cache).
+        shapes: static shapes of inputs by name, or sizes of symbolic dims.
+        values: arrays by the names of inputs that are to be constants; they are no longer inputs.
+        eus: execution units, None for all of the device.
+        policy: who schedules: one of `rcompiler.rammer.schedule.POLICIES`, or a function of yours,
+            itself or as "module:function" (`rcompiler.rammer.policy`), which the report names; None
+            for "rammer", or, where a GPU does not run all of its blocks at the same time, for
+            "wave", which the report notes. A policy that is named is kept, or refused.
+        kernels: which rKernels run, where there are several: "fast", "efficient", "select", or
+            "auto" for what suits the policy.
+        roller_policy: who decides tiles: "roller" (the cost model; Roller, OSDI'22) or "osdi22"
+            (the search as it was published).
+        fusion: group ops into rOperators.
+        normalise: join products that read one operand, and those of all steps of a recurrence that
+            need not wait for one another; without it and fusion the operators are those that the
+            graph writes.
+        tune: "off": tiles are chosen by the cost model alone; "kernels": the fastest of the ten
+            best by the model, measured on this machine once and kept in the cache.
+        roots: how 3x3 convolutions are computed: "auto", as is predicted to be the fastest;
+            "direct", as sums of all products; "winograd2" or "winograd4", by Winograd's F(2x2) or
+            F(4x4) wherever it can be (`rcompiler.roller.roots` has their errors).
+        precision: how matrix units of a GPU multiply numbers of f32 in products and convolutions:
+            "f32", not at all, everything is exact f32; "tf32", "f16" or "bf16", rounded to that
+            first, sums in f32. Numbers that are f16 or bf16 in the model go to the matrix units as
+            they are.
+        machine_code: for a GPU, the artifact carries machine code beside the PTX where ptxas is
+            found (its version is in the provenance), so that drivers need not compile; without it
+            the report has no registers and spills. Of AMD, an object beside the assembly.
+        deterministic: always the case: static choices for a device record and a profile index,
+            fixed order of every sum.
+        cache: folder of compiled objects, None for the default one, False for none.
+        progress: called with (stage, seconds since the start) when a stage begins: import, device,
+            the passes, object, link.
+
+    Returns:
+        A model that is ready to run: a CompiledModel, or for a GPU a GpuModel.
+
+    Raises:
+        InvalidModel: the model is not valid ONNX, or cannot be read.
+        UnsupportedOp: an operator, attribute or type of it is not translated; the message names the
+            node.
+        ShapeError: a shape is unknown or does not fit.
+        DeviceError: the target or the device is unknown, or the model does not fit on it.
+        TooManyBlocks: with the policy that was named, more EUs wait for one another than the GPU
+            runs blocks at the same time.
+        ScheduleError: the policy cannot schedule the model, or its schedule is not proved right.
+        CompilerError: an option has no such value, or does not fit the others.
     """
     given = dict(locals())
     if isolate.space_is_scarce():
@@ -135,7 +158,7 @@ def compile_onnx(
             "GPU; leave it out: the figures of its record choose the tiles"
         )
     chosen = given_device(target, base, device)
-    run = Compilation(options, base, Steps(progress))
+    run = Compilation(options, base, CompilationSteps(progress))
     [artifact] = run.from_onnx(model, shapes, values, chosen, [options])
     return model_of(artifact)
 
@@ -152,9 +175,19 @@ def compile_policies(
 ) -> dict[Scheduler, Model]:
     """An ONNX model scheduled in several ways; else as `compile_onnx`.
 
-    All of them choose from the same rKernels: only the schedules differ. device: a record of a
-    device of the target's kind, whose figures decide. as_written: of the operators that the graph
-    writes, neither grouped nor normalised.
+    All of them choose from the same rKernels: only the schedules differ.
+
+    Args:
+        model, target, precision, eus: as of `compile_onnx`.
+        schedulers: policies, and which rKernels they take.
+        device: a record of a device of the target's kind, whose figures decide.
+        as_written: of the operators that the graph writes, neither grouped nor normalised.
+
+    Returns:
+        A model for each of the schedulers.
+
+    Raises:
+        CompilerError: in the kinds of `compile_onnx`.
     """
     options = CompileOptions(
         target,
@@ -183,9 +216,16 @@ def operators_of(
 ) -> Iterator[ir.Module]:
     """The S2 module of an ONNX model for a device: its rOperators, for a profiler.
 
-    progress: as for `compile_onnx`. The module lives inside of the context. Raises as that does.
+    The module lives inside of the context.
+
+    Args:
+        model, shapes, roots, progress: as of `compile_onnx`.
+        device: a record of the device.
+
+    Raises:
+        CompilerError: in the kinds of `compile_onnx`.
     """
-    steps = Steps(progress)
+    steps = CompilationSteps(progress)
     run = Compilation(CompileOptions(kind_name(device), roots=roots), device, steps)
     with ExitStack() as held:
 
@@ -216,7 +256,7 @@ def schedule_artifact(
     progress: Progress | None = None,
 ) -> Artifact:
     """What isolate.compile_schedule does, in this process. cache: None for none."""
-    steps, context = Steps(progress), dialects.load(ModelContext(constants))
+    steps, context = CompilationSteps(progress), dialects.load(ModelContext(constants))
     emit.prepare()
     with steps.boundary(), context, ir.Location.unknown():
         steps.begin("parse")

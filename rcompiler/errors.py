@@ -14,10 +14,15 @@ from typing import Literal
 class Gap:
     """Why a part of a model cannot be compiled.
 
-    kind and node: the part and its name. op: the node's operator; for an input or a tensor the
-    first operator that reads it, for an output the one that makes it ("" when there is none).
-    detail: the types, shapes or attributes in question. needs: graph inputs whose shapes or values
-    would have to be known.
+    Attributes:
+        node: name of the part.
+        op: the node's operator; for an input or a tensor the first operator that reads it, for an
+            output the one that makes it ("" when there is none).
+        reason: what is wrong with it.
+        remedy: what to do about it.
+        detail: the types, shapes or attributes in question.
+        needs: graph inputs whose shapes or values would have to be known.
+        kind: what the part is.
     """
 
     node: str
@@ -93,7 +98,8 @@ class PipelineError(CompilerError):
 class ScheduleError(CompilerError):
     """A schedule that must not run, or a graph that cannot be scheduled.
 
-    rule: which law it breaks ("graph", "buffer", "task", "deadlock", "race", "clobber").
+    Attributes:
+        rule: which law it breaks: "graph", "buffer", "task", "deadlock", "race" or "clobber".
     """
 
     def __init__(self, message: str, rule: str = "graph") -> None:
@@ -108,7 +114,8 @@ class ToolError(CompilerError):
 class AssemblyError(CompilerError):
     """Code that an assembler rejects: a defect of the compiler.
 
-    line: of the code, from 1; None where the assembler names none.
+    Attributes:
+        line: of the code, from 1; None where the assembler names none.
     """
 
     def __init__(self, message: str, line: int | None = None) -> None:

@@ -32,7 +32,12 @@ REPORT = "report"  # kept beside the stage texts
 
 
 class Explained(Closable):
-    """What a compiled model says of itself, whatever it runs on."""
+    """What a compiled model says of itself, whatever it runs on.
+
+    Attributes:
+        artifact: what is run, and all that is known of it.
+        eus: execution units that it runs on.
+    """
 
     artifact: Artifact
     eus: int
@@ -45,11 +50,14 @@ class Explained(Closable):
         return model_html(type(self).__name__, self.artifact, self.eus, self.closed)
 
     def stage(self, name: str) -> str:
-        """The text of a stage: linalg, rtask, rkernel, vdevice, llvm or asm; for a GPU gpu, and ptx
-        or amdgcn. "schedule" is vdevice in the schedule form, short and with the program first.
+        """The text of a stage of the compilation.
 
-        A model compiled from a schedule has only the stages after it. asm is made when asked for,
-        for which the compiler's packages must be installed.
+        A model compiled from a schedule has only the stages after it. asm is made when it is asked
+        for, for which the compiler's packages must be installed.
+
+        Args:
+            name: linalg, rtask, rkernel, vdevice, llvm or asm; for a GPU gpu, and ptx or amdgcn.
+                "schedule" is vdevice in the schedule form, short and with the program first.
 
         Raises:
             CompilerError: there is no such stage.
@@ -81,9 +89,15 @@ class Explained(Closable):
         raise CompilerError(f"there is no stage {name!r}; there are: {', '.join(there) or 'none'}")
 
     def report(self) -> Report:
-        """Per operator the tiles and why; of the schedule makespan, bounds, idle time and memory.
+        """What was decided and is expected: of each operator its tile and why; of the schedule
+        makespan, bounds, idle time and memory.
 
-        Print it, or use its fields, `to_dict()` or `to_json()`.
+        Returns:
+            A report to print, or to read by its fields, `to_dict()` or `to_json()`.
+
+        Raises:
+            CompilerError: the model carries no report.
+            ArtifactError: it is damaged.
         """
         if REPORT not in self.artifact.stages:
             raise CompilerError("the compiled model carries no report; compile the model again")
@@ -119,18 +133,25 @@ class Portable(Closable):
 
     A copy is a model of its own: with threads, memory for temporary tensors, and on a GPU all of
     its memory there, of its own. It shares code and weights, which nobody writes. A pickled model
-    is the bytes of its file, weights included, and the options that it was loaded with; where it
-    is unpickled they are checked and proved as `load` does it. Neither has what the model holds at
-    the moment: bindings, times, the device that it has opened.
+    is the bytes of its file, weights included, and the options that it was loaded with; where it is
+    unpickled they are checked and proved as `load` does it. Neither has what the model holds at the
+    moment: bindings, times, the device that it has opened.
 
     Nothing makes it safe to unpickle what a stranger wrote: take an `.rcx` file, and `load` it.
+
+    Attributes:
+        artifact: what is run.
     """
 
     artifact: Artifact
     _options: dict[str, Any]
 
     def __copy__(self) -> Model:
-        """Raises DeviceError where the model is closed, or there is no room for another."""
+        """A model of its own that runs the same.
+
+        Raises:
+            DeviceError: the model is closed, or there is no room for another.
+        """
         self.check_open()
         with room_for("copying the model"):
             return model_of(self.artifact, **self._options)
@@ -152,10 +173,16 @@ class CompiledModel(Explained, Portable, Executable):
     """
 
     def __init__(self, artifact: Artifact, eus: int | None = None, **options: Any) -> None:
-        """eus, options: as for `Executable`.
+        """Prove its schedule, load its code, start its threads.
+
+        Args:
+            artifact: what is run.
+            eus, **options: as for `Executable`.
 
         Raises:
-            ArtifactError, ScheduleError, DeviceError: see `certified.prove` and `Executable`.
+            ArtifactError: the artifact contradicts itself or needs another CPU.
+            ScheduleError: its schedule is not proved right.
+            DeviceError: memory or threads are refused.
         """
         self._options = {"eus": eus, **options}
         super().__init__(artifact, eus, validate=prove, **options)
@@ -165,10 +192,16 @@ class GpuModel(Explained, Portable, GpuExecutable):
     """The same on a GPU; the device is opened by the first call. See `GpuExecutable`."""
 
     def __init__(self, artifact: Artifact, device: int = 0, **options: Any) -> None:
-        """device: number of the GPU; options: as for `GpuExecutable`.
+        """Prove its schedule.
+
+        Args:
+            artifact: what is run.
+            device: number of the GPU.
+            **options: as for `GpuExecutable`.
 
         Raises:
-            ArtifactError, ScheduleError: see `certified.prove` and `GpuExecutable`.
+            ArtifactError: the artifact contradicts itself or is for another kind of device.
+            ScheduleError: its schedule is not proved right.
         """
         self._options = {"device": device, **options}
         super().__init__(
@@ -183,9 +216,15 @@ Key = str | os.PathLike[str] | bytes
 def model_of(artifact: Artifact, eus: int | None = None, **options: Any) -> Model:
     """The model that an artifact holds, on the device that it was compiled for.
 
+    Args:
+        artifact: what is run.
+        eus: as for `Executable`; None for those of the schedule.
+        **options: as for `CompiledModel` or `GpuModel`.
+
     Raises:
-        ArtifactError, ScheduleError, DeviceError: see `CompiledModel` and `GpuModel`; `eus` other
-            than that of the schedule cannot be chosen for a GPU.
+        ArtifactError: the artifact contradicts itself or is for another machine.
+        ScheduleError: its schedule is not proved right.
+        DeviceError: memory or threads are refused, or `eus` is not that of a schedule for a GPU.
     """
     if not isinstance(artifact.image, GpuImage):
         return CompiledModel(artifact, eus, **options)
@@ -211,16 +250,20 @@ def load(
 
     Args:
         path: an `.rcx` file.
-        eus, options: as for `Executable`; for a GPU `device` (its number) and as for
+        eus, **options: as for `Executable`; for a GPU `device` (its number) and as for
             `GpuExecutable`.
         full: check the sha256 of large weights, too, which takes as long as reading them.
         sha256: load the file only if this (64 hex digits) is its digest.
         key: a public Ed25519 key (PEM; a path, or bytes): load the file only if `path`.sig is its
             signature, see `signature.sign`.
 
+    Returns:
+        A model that is ready to run: a CompiledModel, or for a GPU a GpuModel.
+
     Raises:
-        ArtifactError: the file is no compiled model, is damaged, is not the one that was asked
-            for, or breaks a law of schedules.
+        ArtifactError: the file is no compiled model, is damaged, or is not the one that was asked
+            for.
+        ScheduleError: its schedule breaks a law of schedules.
         DeviceError: this machine cannot run it, or gives it no memory or threads.
         ToolError: `key` needs the package cryptography.
     """
@@ -242,10 +285,12 @@ def load_bytes(data: bytes, eus: int | None = None, **options: Any) -> Model:
 
     Args:
         data: all bytes of the file, or what `artifact.to_bytes()` gives.
-        eus, options: as for `load`.
+        eus, **options: as for `load`.
 
     Raises:
-        ArtifactError, DeviceError: as `load`.
+        ArtifactError: the bytes are no compiled model, or are damaged.
+        ScheduleError: its schedule breaks a law of schedules.
+        DeviceError: this machine cannot run it, or gives it no memory or threads.
     """
     return _ready("the bytes of a model", Artifact.from_bytes(data), eus, options)
 

@@ -33,6 +33,10 @@ class OwnPolicy:
     """A scheduling policy that does not come with the compiler, by where it is imported from.
 
     Its text is `module:function`; `rcompiler.rammer.policy.Policy` says what the function does.
+
+    Attributes:
+        module: what is imported.
+        function: its name there; with dots for one in a class.
     """
 
     module: str
@@ -42,7 +46,11 @@ class OwnPolicy:
         return f"{self.module}:{self.function}"
 
     def load(self) -> Callable[..., Any]:
-        """The function. Raises CompilerError where it cannot be imported."""
+        """The function.
+
+        Raises:
+            CompilerError: it cannot be imported, or is no function.
+        """
         try:
             found = import_module(self.module)
             for part in self.function.split("."):
@@ -92,7 +100,12 @@ def policy_of(given: str | Callable[..., Any] | OwnPolicy) -> PolicyChoice:
 
 
 class Scheduler(NamedTuple):
-    """Who schedules, and which rKernels run: two of the options of a compilation."""
+    """Who schedules, and which rKernels run: two of the options of a compilation.
+
+    Attributes:
+        policy: the scheduling policy.
+        kernels: which rKernels of an operator run.
+    """
 
     policy: PolicyChoice = "rammer"
     kernels: Kernels = "auto"
@@ -106,17 +119,25 @@ class Scheduler(NamedTuple):
 class CompileOptions:
     """What a compilation may choose.
 
-    target: "cpu" (this host), "cpu:v3" and the like, or a device file. eus: execution units, 0 for
-    all of the device. policy: the scheduler, also by its text; with or_wave "wave" instead where a
-    GPU does not run the blocks of its schedule, which wait for one another, at the same time.
-    kernels: which of an operator's rKernels it takes, see `rammer.schedule`; "auto" is what suits
-    the policy.
-    roller_policy: who decides tiles, see `roller.policy`. fusion: group ops into rOperators beyond
-    views. normalise: join products of one operand and batch those of the steps of a recurrence.
-    cache: folder of compiled objects, or None. tune: what is chosen by measuring. roots: algorithm
-    of 3x3 convolutions. precision: how the matrix units of a GPU multiply factors of f32; "f32":
-    they do not. machine_code: for a GPU, assemble it ahead of time, for NVIDIA where ptxas is
-    found.
+    Attributes:
+        target: "cpu" (this host), "cpu:v3" and the like, or a device file.
+        eus: execution units, 0 for all of the device.
+        policy: the scheduler, also by its text.
+        kernels: which of an operator's rKernels it takes, see `rammer.schedule`; "auto" is what
+            suits the policy.
+        roller_policy: who decides tiles, see `roller.policy`.
+        fusion: group ops into rOperators beyond views.
+        normalise: join products of one operand and batch those of the steps of a recurrence.
+        cache: folder of compiled objects, or None.
+        tune: what is chosen by measuring.
+        roots: algorithm of 3x3 convolutions.
+        precision: how the matrix units of a GPU multiply factors of f32; "f32": they do not.
+        machine_code: for a GPU, assemble it ahead of time, for NVIDIA where ptxas is found.
+        or_wave: take the policy "wave" instead where a GPU does not run the blocks of its schedule,
+            which wait for one another, at the same time.
+
+    Raises:
+        CompilerError: an option has no such value.
     """
 
     target: str = "cpu"
@@ -159,8 +180,11 @@ def default_device() -> str | None:
 
 
 def default_cache() -> Path | None:
-    """Folder of compiled objects: $RC_CACHE_DIR ("" turns it off), else below the user's cache
+    """The folder of compiled objects: $RC_CACHE_DIR ("" turns it off), else below the user's cache
     folder.
+
+    Returns:
+        A path, which need not exist; None where there is no cache.
     """
     chosen = os.environ.get("RC_CACHE_DIR")
     if chosen is not None:

@@ -15,14 +15,25 @@ from rcompiler.support.html_table import html_table
 
 @dataclass(frozen=True)
 class OperatorReport:
-    """One rOperator: its rKernel, tile, number of rTasks, estimated and measured (0: not) time of
-    all of them (ns), and the reason for the tile.
+    """One rOperator: what it runs, and why.
 
-    source: who chose the tile: "roller" or "osdi22" (the policies), "measured", or as the schedule
-    says. explanation: a `roller.explain.Explanation` as plain data (see `is_explanation`), or empty
-    for a schedule written by hand. spilled_bytes: of a thread of a GPU, by the assembler; None
-    where it was not asked. one_eu: why it runs on one EU only of several; "" if it does not. root:
-    which algorithm it is one of, and why; "" where there was no choice.
+    Attributes:
+        name: of the operator, after the ONNX node of its root.
+        kind: of its root, as in the dialect `rtask`.
+        kernel: name of its rKernel.
+        tile: the rTile of one rTask, an extent for each axis.
+        register_tile: the part of it that is summed in registers.
+        tasks: number of rTasks.
+        estimated_ns: time of all of them, by the cost model.
+        measured_ns: the same as it was measured; 0: it was not.
+        reason: why this tile, as a sentence.
+        source: who chose the tile: "roller" or "osdi22" (the policies), "measured", or as the
+            schedule says.
+        explanation: a `roller.explain.Explanation` as plain data (see `is_explanation`), or empty
+            for a schedule written by hand.
+        spilled_bytes: of a thread of a GPU, by the assembler; None where it was not asked.
+        one_eu: why it runs on one EU only of several; "" if it does not.
+        root: which algorithm it is one of, and why; "" where there was no choice.
     """
 
     name: str
@@ -60,10 +71,23 @@ class OperatorReport:
 class Report:
     """Operators in launch order and the schedule's figures; times in ns, memory in bytes.
 
-    device: the figures that the estimates follow from, measured or not. registers: of a thread of
-    the persistent kernel of a GPU, by the assembler; None where it was not asked. note: which
-    policy that does not come with the compiler has scheduled, why the schedule or the code is
-    another than the options ask for, and what the assembler warns of, a line each; or nothing.
+    Attributes:
+        device: the figures that the estimates follow from, measured or not.
+        operators: an entry for each, in the order of the launches.
+        eus: execution units of the schedule.
+        launches: number of programs.
+        makespan_ns: from the start of the first launch to the end of the last rTask.
+        work_bound_ns: all rTasks spread evenly.
+        path_bound_ns: the longest chain of operators that wait for one another.
+        idle_ns: of each EU.
+        arena_bytes: of temporary memory.
+        arena_bound_bytes: no placement of the values needs fewer.
+        constant_bytes: of weights.
+        registers: of a thread of the persistent kernel of a GPU, by the assembler; None where it
+            was not asked.
+        note: which policy that does not come with the compiler has scheduled, why the schedule or
+            the code is another than the options ask for, and what the assembler warns of, a line
+            each; or nothing.
     """
 
     device: str
@@ -86,12 +110,23 @@ class Report:
         return data
 
     def to_json(self) -> str:
-        """One line of JSON; equal reports give equal text."""
+        """The same as one line of JSON; equal reports give equal text.
+
+        Returns:
+            Text that `from_json` reads.
+        """
         return json.dumps(self, default=vars, sort_keys=True, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> Report:
-        """The report that `to_json` wrote. Raises ArtifactError for other text."""
+        """The report that `to_json` wrote.
+
+        Args:
+            text: of it.
+
+        Raises:
+            ArtifactError: it is other text.
+        """
         try:
             data = json.loads(text)
             operators = tuple(_operator(entry) for entry in data.pop("operators"))
@@ -100,18 +135,27 @@ class Report:
             raise ArtifactError("the report is damaged; compile the model again") from None
 
     def assembled(self, registers: int, spilled: Mapping[str, int]) -> Report:
-        """With what an assembler says: registers of a thread, spilled bytes by function."""
+        """The report with what an assembler says.
+
+        Args:
+            registers: of a thread.
+            spilled: bytes by function.
+        """
         operators = tuple(
             replace(op, spilled_bytes=spilled.get(op.kernel, 0)) for op in self.operators
         )
         return replace(self, operators=operators, registers=registers)
 
     def noted(self, *notes: str) -> Report:
-        """With lines more in its note."""
+        """The report with more lines in its note.
+
+        Args:
+            *notes: a line each; empty ones are left out.
+        """
         return replace(self, note="\n".join(filter(None, [self.note, *notes])))
 
     def explain(self) -> str:
-        """Several lines per operator: which tile won, why, and what came second."""
+        """A text of several lines per operator: which tile won, why, and what came second."""
         stories = ["\n  ".join(_story(op)) for op in self.operators]
         return "\n".join([*stories, *self._compared_elsewhere()])
 
@@ -130,10 +174,16 @@ class Report:
         return self.text()
 
     def text(self, width: int | None = None) -> str:
-        """The same as lines of at most `width` characters, None for as long as they come.
+        """The same as lines.
 
         A name that leaves no room for its figures has a line of its own, and so has a tile; none is
         cut. Why each tile won is what `explain` says.
+
+        Args:
+            width: characters of a line at most, None for as long as they come.
+
+        Returns:
+            A table of the operators, and lines about the schedule.
         """
         column = max((len(op.name) for op in self.operators), default=0)
         if width is not None:
@@ -203,7 +253,11 @@ _OPTIONAL = {"runner_up": _SECOND, "note": str, "unit": _UNIT}
 
 
 def is_explanation(found: Any) -> bool:
-    """Whether plain data has the form of an explanation."""
+    """Whether plain data has the form of an explanation.
+
+    Args:
+        found: whatever a file has in its place.
+    """
     if not isinstance(found, dict):
         return False
     optional = {key: kind for key, kind in _OPTIONAL.items() if key in found}

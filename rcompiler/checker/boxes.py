@@ -65,7 +65,7 @@ class Access:
         return np.array_equal(self.spans[1], np.stack([edges[:-1], edges[1:]], axis=1))
 
 
-class Kernels:
+class KernelOperands:
     """The operands of all kernels, one kernel behind the other, results last.
 
     counts, tasks: (kernels,) how many operands and tasks each has; in_place: pairs of operands, as

@@ -14,7 +14,7 @@ import numpy as np
 from rcompiler.checker.facts import MOST, Bools, Facts, Ints, Refused, distinct, forbid, ramp
 from rcompiler.checker.intervals import meeting, neighbours
 from rcompiler.checker.order import Order
-from rcompiler.checker.streams import Steps
+from rcompiler.checker.streams import Instructions
 from rcompiler.checker.uses import Uses
 from rcompiler.checker.work import Work
 
@@ -24,7 +24,7 @@ _KINDS, _ROWS, _FAR = 64, 1 << 20, 4 * MOST
 
 def check(facts: Facts) -> None:
     """Raises Refused for a file of which it is not certain that it may run."""
-    steps = Steps(facts)
+    steps = Instructions(facts)
     uses = Uses(facts, Work(facts, steps, Order(facts, steps)))
     _complete(uses)
     one, two = _unsafe(uses, *_late(uses, *_pairs(uses)))

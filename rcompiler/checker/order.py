@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler.checker.facts import MOST, Bools, Facts, Ints, distinct, forbid, within
-from rcompiler.checker.streams import RUN, SIGNAL, WAIT, Steps
+from rcompiler.checker.streams import RUN, SIGNAL, WAIT, Instructions
 
 _MOST, _AT_ONCE = 1 << 28, 1 << 9  # clocks; rows compared, so that a cache holds them
 
@@ -32,7 +32,7 @@ class Order:
     are.
     """
 
-    def __init__(self, facts: Facts, steps: Steps) -> None:
+    def __init__(self, facts: Facts, steps: Instructions) -> None:
         opcode, self._thread, wait = steps.code, steps.thread, steps.code == WAIT
         self._signals, waits, runs = (np.flatnonzero(opcode == c) for c in (SIGNAL, WAIT, RUN))
         opens = wait & np.diff(wait, prepend=False) | (np.diff(self._thread, prepend=-1) > 0)
@@ -85,7 +85,7 @@ class Order:
         own = np.bincount(of * size[1] + line, runs, size[0] * size[1]).reshape(size).astype(int)
         self._bases = np.cumsum(own, axis=0) - own
 
-    def _number_events(self, steps: Steps, waits: Ints) -> None:
+    def _number_events(self, steps: Instructions, waits: Ints) -> None:
         """Signals by event and turn, and waits; events numbered through all launches."""
         both = np.append(self._signals, waits)
         event = steps.words[steps.begin[both] + 1] + 2 * MOST * self._of[both]

@@ -8,7 +8,7 @@ END, RUN, WAIT, SIGNAL, BARRIER, REPEAT = range(6)
 _HEAD = np.array([1, 6, 3, 2, 1, 5, MOST])  # words of each, without pairs, and of what is none
 
 
-class Steps:
+class Instructions:
     """All instructions of all streams, in their order.
 
     words: of all of them, one behind the other; begin: (n,) where those of each are, all of a run,

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from rcompiler.checker.boxes import Kernels
+from rcompiler.checker.boxes import KernelOperands
 from rcompiler.checker.facts import MOST_AT_ONCE, Bools, Facts, Ints, forbid, ramp, spans, within
 from rcompiler.checker.order import Order
-from rcompiler.checker.streams import Steps
+from rcompiler.checker.streams import Instructions
 
 
 class Work:
@@ -16,8 +16,8 @@ class Work:
     all runs, one behind the other.
     """
 
-    def __init__(self, facts: Facts, steps: Steps, order: Order) -> None:
-        self.order, self.kernels = order, Kernels(facts)
+    def __init__(self, facts: Facts, steps: Instructions, order: Order) -> None:
+        self.order, self.kernels = order, KernelOperands(facts)
         self.accesses = self.kernels.accesses
         self.thread = steps.thread[order.runs]
         self._name_runs(facts, steps, steps.begin[order.runs])
@@ -28,7 +28,7 @@ class Work:
         a, b = self.run[one], self.run[two]
         return self.order.before(a, b) | ((a == b) & (self.place[one] < self.place[two]))
 
-    def _name_runs(self, facts: Facts, steps: Steps, begin: Ints) -> None:
+    def _name_runs(self, facts: Facts, steps: Instructions, begin: Ints) -> None:
         """Runs are of operators, each with one kernel, on the operands that the notes name. begin:
         where their words are."""
         self.operator, self.uses = facts.runs, facts.uses

@@ -3,7 +3,7 @@
 As `measure`, of what a GPU has: the times of a launch, of a node of a graph, of a meeting of all
 blocks and of a hand-over between two, peaks of multiply-adds and of matrix units, bandwidths.
 Whoever can run kernels hands in `GpuKernels`. What is not measured stays as in the record that is
-measured into: sizes, latencies, limits; `Measurement.figures` names what is.
+measured into: sizes, latencies, limits; `MeasurementOrigin.figures` names what is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rcompiler.device.measure import two_digits
-from rcompiler.device.measured import Measurement
+from rcompiler.device.measured import MeasurementOrigin
 from rcompiler.device.model import Device
 
 VERSION = 1  # of what is measured and how
@@ -70,7 +70,7 @@ def measure_gpu(
 ) -> Device:
     """`device` with measured figures, of two digits.
 
-    seconds: of one run, of which the best of `rounds` counts; machine: for the `Measurement`.
+    seconds: of one run, of which the best of `rounds` counts; machine: for the `MeasurementOrigin`.
     """
     benches = _benches(device, kernels)
     counts = {name: _repetitions(bench, seconds) for name, bench in benches.items()}
@@ -147,7 +147,7 @@ def _recorded(device: Device, found: Mapping[str, float], machine: str) -> Devic
         hand_off_ns=found["hand-off"],
     )
     date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    noted = Measurement(
+    noted = MeasurementOrigin(
         machine, date, VERSION, tuple(found), others=(("graph ns", found["graph"]),)
     )
     return replace(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rcompiler.device.cpu import with_figures
-from rcompiler.device.measured import Measurement
+from rcompiler.device.measured import MeasurementOrigin
 from rcompiler.device.model import Device, MemoryLevel
 from rcompiler.errors import DeviceError
 
@@ -88,7 +88,7 @@ def measure_device(
 
     A level that several EUs share is measured with one EU and with all of them at once; the second
     one also while its data is multiplied. What needs a buffer of more than `most` bytes is not
-    measured and keeps its value. machine: for the `Measurement`.
+    measured and keeps its value. machine: for the `MeasurementOrigin`.
     """
     benches = {f"peak {name}": kernels.peak(name) for name in (*TYPES, *sorted(device.dots))}
     benches["clock"] = kernels.clock()  # after the peaks: at the frequency that they leave
@@ -117,7 +117,7 @@ def measure_device(
     rounded = [_rounded(values) for values in (peaks, bandwidth, shared, feeds)]
     window = two_digits(found["window"])
     date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    noted = Measurement(
+    noted = MeasurementOrigin(
         machine, date, VERSION, tuple(name for name in figures(device) if name in found)
     )
     clock = two_digits(found["clock"])

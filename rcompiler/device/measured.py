@@ -8,7 +8,7 @@ from rcompiler.device.checks import positive
 
 
 @dataclass(frozen=True)
-class Measurement:
+class MeasurementOrigin:
     """Where the measured figures of a device come from.
 
     `machine`: what identifies the machine, see `store.fingerprint`. `date`: UTC, ISO 8601.

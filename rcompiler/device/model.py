@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from rcompiler.device.checks import positive, require
 from rcompiler.device.host_flags import LEVELS
 from rcompiler.device.matrix_unit import MatrixUnit
-from rcompiler.device.measured import Measurement, Recall
+from rcompiler.device.measured import MeasurementOrigin, Recall
 from rcompiler.device.residency import Residency
 from rcompiler.errors import DeviceError
 
@@ -170,11 +170,15 @@ class ComputeUnit:
 class Costs:
     """What it costs to get work to an EU, in ns.
 
-    `task_ns`: start of one more run of rTasks on an EU that is already running. `hand_off_ns`: a
-    signal on one EU until a waiting EU runs. `barrier_ns`: all EUs. `launch_ns`: one warm launch of
-    a program. `min_task_ns`: below this an rTask is not worth placing on its own. `step_ns`: the
-    next rTask of a run: its place in the grid, which takes a few divisions. `signals`: whether an
-    EU can wait for another one; else all of them meet in barriers, or between launches.
+    Attributes:
+        task_ns: start of one more run of rTasks on an EU that is already running.
+        hand_off_ns: a signal on one EU until a waiting EU runs.
+        barrier_ns: all EUs.
+        launch_ns: one warm launch of a program.
+        min_task_ns: below this an rTask is not worth placing on its own.
+        step_ns: the next rTask of a run: its place in the grid, which takes a few divisions.
+        signals: whether an EU can wait for another one; else all of them meet in barriers, or
+            between launches.
     """
 
     task_ns: float = 50.0
@@ -191,13 +195,26 @@ class Costs:
 
 @dataclass(frozen=True)
 class Device:
-    """One machine. `memory` goes from the fastest level to the slowest.
+    """One machine.
 
-    `features`: instruction-set names that code generation may use. `level_name`: the x86-64
-    feature level ("x86-64", "v3", "v4"), or the instruction set of a GPU ("sm_90a", "gfx906").
-    `measured`: whether the figures come from measurements on the machine, or are the conservative
-    defaults; `measurement`: which, where and when, if that is known. `recall`: None where it was
-    not fitted. `residency`: of GPUs. Raises DeviceError when a field is out of range.
+    Attributes:
+        name: of the record, in reports.
+        kind: "cpu", "cuda", "rocm", or another accelerator's.
+        eus: execution units.
+        compute: what one of them computes with.
+        memory: the levels from the fastest to the slowest.
+        costs: of launches, barriers, signals and runs.
+        level_name: the x86-64 feature level ("x86-64", "v3", "v4"), or the instruction set of a GPU
+            ("sm_90a", "gfx906").
+        features: instruction-set names that code generation may use.
+        measured: whether the figures come from measurements on the machine, or are the conservative
+            defaults.
+        measurement: which, where and when, if that is known.
+        recall: how the last cache keeps what was written; None where it was not fitted.
+        residency: of GPUs, what an EU holds at once.
+
+    Raises:
+        DeviceError: a field is out of range.
     """
 
     name: str
@@ -209,7 +226,7 @@ class Device:
     level_name: str = ""
     features: frozenset[str] = frozenset()
     measured: bool = False
-    measurement: Measurement | None = None
+    measurement: MeasurementOrigin | None = None
     recall: Recall | None = None
     residency: Residency | None = None
 
@@ -266,7 +283,14 @@ class Device:
         return self.is_nvidia or self.is_amd
 
     def level(self, name: str) -> MemoryLevel:
-        """The memory level called `name`; DeviceError when there is none."""
+        """The memory level of a name.
+
+        Args:
+            name: of the level.
+
+        Raises:
+            DeviceError: there is none.
+        """
         for level in self.memory:
             if level.name == name:
                 return level
@@ -302,12 +326,20 @@ class Device:
 
     @property
     def last_cache(self) -> MemoryLevel:
-        """The largest of the caches; DeviceError when there is none."""
+        """The largest of the caches.
+
+        Raises:
+            DeviceError: there is none.
+        """
         return self._cache_from_the_end(1)
 
     @property
     def cache_before_last(self) -> MemoryLevel:
-        """The cache in front of the last one; DeviceError when there is none."""
+        """The cache in front of the last one.
+
+        Raises:
+            DeviceError: there is none.
+        """
         return self._cache_from_the_end(2)
 
     def _cache_from_the_end(self, number: int) -> MemoryLevel:
@@ -342,16 +374,24 @@ class Device:
 
     @property
     def persistent_threads(self) -> int:
-        """Threads of a block that has an EU of a GPU for itself: whole warps, as many as may each
-        have all registers that a thread can have. On all known GPUs they fill the schedulers once
-        or twice. DeviceError where the record does not say what an EU holds.
+        """Threads of a block that has an EU of a GPU for itself.
+
+        Whole warps, as many as may each have all registers that a thread can have. On all known
+        GPUs they fill the schedulers once or twice.
+
+        Raises:
+            DeviceError: the record does not say what an EU holds.
         """
         holds, warp = self.known_residency, self.compute.warp
         return holds.block_registers // holds.thread_registers // warp * warp
 
     @property
     def known_residency(self) -> Residency:
-        """The residency; DeviceError where the record does not say it."""
+        """The residency.
+
+        Raises:
+            DeviceError: the record does not say it.
+        """
         if self.residency is None:
             raise DeviceError(
                 f"device {self.name} does not say what its EUs hold at once; add `residency` to "
@@ -365,7 +405,11 @@ class Device:
         return self.second_level.line
 
     def lanes(self, itemsize: int) -> int:
-        """Elements of `itemsize` bytes in one vector register."""
+        """The elements of one vector register.
+
+        Args:
+            itemsize: bytes of one element.
+        """
         return self.compute.lanes(itemsize)
 
     @property
@@ -429,10 +473,13 @@ class Device:
         )
 
     def dot_speed(self, element: str) -> float:
-        """Multiply-adds of dot groups of `element` in the time of one of f32.
+        """How many multiply-adds of dot groups take the time of one of f32.
 
         As measured; by default as many as the instruction does. Without one, bytes are multiplied
         in 16 bits (measured: 1.4, 1.4 and 1.6 for vectors of 64, 32 and 16 bytes), bf16 in f32.
+
+        Args:
+            element: type of the factors, "i8" or "bf16".
         """
         peaks = dict(self.compute.peaks)
         if element not in self.dots:
@@ -443,4 +490,5 @@ class Device:
 
     @property
     def vector_registers(self) -> int:
+        """Registers of an EU that hold vectors; of a GPU those of a thread."""
         return self.compute.registers

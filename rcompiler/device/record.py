@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from rcompiler.device.bsp import BSP
 from rcompiler.device.gpu import GPUS, gpu_device
 from rcompiler.device.matrix_unit import MatrixUnit
-from rcompiler.device.measured import Measurement, Recall
+from rcompiler.device.measured import MeasurementOrigin, Recall
 from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
 from rcompiler.device.residency import Residency
 from rcompiler.device.servers import SERVERS
@@ -103,7 +103,15 @@ def from_plain(record: Any, origin: str = "device record") -> Device:
 
 
 def save_device(device: Device, path: str | Path) -> None:
-    """Write the record of `device`; DeviceError when the file cannot be written."""
+    """Write the record of a device.
+
+    Args:
+        device: what is written.
+        path: of the JSON file.
+
+    Raises:
+        DeviceError: the file cannot be written.
+    """
     try:
         Path(path).write_text(to_json(device))
     except OSError as error:
@@ -111,7 +119,14 @@ def save_device(device: Device, path: str | Path) -> None:
 
 
 def load_device(path: str | Path) -> Device:
-    """Read a record; DeviceError when it cannot be read or is not valid."""
+    """The device that a file describes.
+
+    Args:
+        path: of a record, as `save_device` writes it.
+
+    Raises:
+        DeviceError: the file cannot be read, or is no valid record.
+    """
     try:
         text = Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -121,13 +136,20 @@ def load_device(path: str | Path) -> Device:
 
 
 def builtin_names() -> tuple[str, ...]:
-    """Names of the devices that come with the compiler."""
+    """The names of the devices that come with the compiler, sorted."""
     measured = (path.stem for path in _MEASURED.glob("*.json"))
     return tuple(sorted({*BSP, *GPUS, *SERVERS, *measured}))
 
 
 def builtin_device(name: str) -> Device:
-    """A device that comes with the compiler; DeviceError when there is none of this name."""
+    """A device that comes with the compiler.
+
+    Args:
+        name: one of `builtin_names`.
+
+    Raises:
+        DeviceError: there is none of this name.
+    """
     for known in (SERVERS, BSP):
         if name in known:
             return known[name]
@@ -155,12 +177,12 @@ def _strings(value: Any, where: str) -> list[str]:
     return found
 
 
-def _measurement(value: Any, where: str) -> Measurement:
+def _measurement(value: Any, where: str) -> MeasurementOrigin:
     record = _object(value, where)
     record["figures"] = tuple(_strings(record.get("figures"), f"{where}: figures"))
     if "others" in record:
         record["others"] = tuple(sorted(_object(record["others"], f"{where}: others").items()))
-    return _build(Measurement, record, where)
+    return _build(MeasurementOrigin, record, where)
 
 
 def _compute(value: Any, where: str) -> ComputeUnit:

@@ -34,7 +34,7 @@ _MOST_CLOCKS = 1 << 28  # bytes of a certificate
 
 
 @dataclass(frozen=True)
-class Launch:
+class CheckedLaunch:
     """A program as the checker is given it, stream by stream, see `Facts`."""
 
     streams: Sequence[np.ndarray]
@@ -84,7 +84,7 @@ def facts(artifact: Artifact) -> Facts:
         uses=uses,
         operands=operands,
         **flat(
-            Launch(
+            CheckedLaunch(
                 program.streams,
                 [[*map(names.__getitem__, own)] for own in program.operators],
                 own,
@@ -101,7 +101,7 @@ def facts(artifact: Artifact) -> Facts:
     )
 
 
-def flat(launches: Iterable[Launch]) -> dict[str, Any]:
+def flat(launches: Iterable[CheckedLaunch]) -> dict[str, Any]:
     """What `Facts` have of some launches, their streams one behind the other."""
     launches = [*launches]
     streams = [np.zeros(0, np.int64), *(stream for own in launches for stream in own.streams)]
@@ -200,4 +200,4 @@ def _unfit(what: str) -> ArtifactError:
     )
 
 
-__all__ = ["Launch", "boxes", "facts", "flat", "numbers", "prove", "resolved", "unpacked"]
+__all__ = ["CheckedLaunch", "boxes", "facts", "flat", "numbers", "prove", "resolved", "unpacked"]

@@ -31,7 +31,7 @@ from rcompiler.driver.optional_passes import OptionalPasses
 from rcompiler.driver.proof import describe
 from rcompiler.driver.provenance import Machine, provenance
 from rcompiler.driver.stage_texts import StageTexts
-from rcompiler.driver.steps import Steps
+from rcompiler.driver.steps import CompilationSteps
 from rcompiler.errors import ScheduleError, TooManyBlocks
 from rcompiler.frontend import Imported, import_onnx
 from rcompiler.model import REPORT
@@ -72,8 +72,10 @@ class Compilation:
     each, None for nobody.
     """
 
-    def __init__(self, options: CompileOptions, target: Device, steps: Steps | None) -> None:
-        self.steps = Steps(None) if steps is None else steps
+    def __init__(
+        self, options: CompileOptions, target: Device, steps: CompilationSteps | None
+    ) -> None:
+        self.steps = CompilationSteps(None) if steps is None else steps
         self._options = options
         self._base = target
         self._target_name = name_of(options.target, target)
@@ -214,11 +216,11 @@ class Compilation:
                     f"(policy 'dynamic'), and the blocks of {self._target_name} take none; "
                     "choose another policy, 'rammer' for one"
                 )
-            apart = all(independent(launch.streams) for launch in tables.launches)
+            independent_eus = all(independent(launch.streams) for launch in tables.launches)
             report = make_report(module.operation, tables, self.device)
             assembled = scheduler.machine_code and not is_emulated(self._target_name)
             code = generation.finish(
-                1 if apart else tables.eus, machine_code=assembled, begin=self.steps.begin
+                1 if independent_eus else tables.eus, machine_code=assembled, begin=self.steps.begin
             )
         for stage, text in code.stages.items():
             self._texts.add(stage, text)

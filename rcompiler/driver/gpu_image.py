@@ -79,8 +79,8 @@ class GpuGeneration:
         self._names = list(read_kernels(module.operation))
         self._pinned = most_pinned(module.operation)
         # AMD's code of a kernel says how many registers all that it calls takes
-        self._apart = device.is_nvidia
-        self._lower = (GpuToNvvm if self._apart else GpuToRocdl)(device.level_name)
+        self._in_parts = device.is_nvidia
+        self._lower = (GpuToNvvm if self._in_parts else GpuToRocdl)(device.level_name)
         write = VdeviceToGpu(entry=False, pinned=self._pinned)
         stages = [("gpu", write), ("llvm", self._lower)]
         self._codes = KernelCodes(module, stages, self._made)
@@ -123,7 +123,7 @@ class GpuGeneration:
             runner([self._lower], self._context)(main)
             functions = gathered(codes, "llvm")
             stages["llvm"] = completed(main, functions)
-            if self._apart:
+            if self._in_parts:
                 made = self._nvidia(main, machine_code, begin)
             else:
                 define(main, functions)
@@ -136,7 +136,7 @@ class GpuGeneration:
         return GpuCode(image, stages, made)
 
     def _made(self, number: int, code: KernelCode) -> None:
-        if self._apart:
+        if self._in_parts:
             self._parts.add(number, code.llvm_ir)
 
     def _nvidia(self, main: ir.Module, machine_code: bool, begin: Callable[[str], None]) -> Made:

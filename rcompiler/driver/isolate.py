@@ -74,17 +74,26 @@ def compile_schedule(
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
 ) -> Model:
-    """Compile an S4 module (the text of stage "schedule" or "vdevice", possibly edited) with the
-    constants it names, for the target, precision and device that it says it is for.
+    """Compile an S4 module, the text of stage "schedule" or "vdevice", possibly edited.
 
-    constants: arrays by key, as CompiledModel.constants() returns them; only their bytes count.
-    target, precision: what the caller takes it to be for, None for whatever it is. machine_code: as
-    for `compile_onnx`. The work is done in a process of its own: text written by hand can make MLIR
-    abort.
+    It is compiled for the target, precision and device that it says it is for. The work is done in
+    a process of its own: text written by hand can make MLIR abort.
 
-    Raises InvalidModel for text that is not S4 (ScheduleTextError, which says where, for one in the
-    schedule form that is not of its grammar), ScheduleError for a schedule that is not proved
-    right, DeviceError for one that is for another target or precision, or does not say for which.
+    Args:
+        text: the module.
+        constants: arrays by the keys that the text names, as `CompiledModel.constants` returns
+            them; only their bytes count.
+        target, precision: what the caller takes the text to be for; None for whatever it is.
+        machine_code, cache, progress: as of `compile_onnx`.
+
+    Returns:
+        A model that is ready to run.
+
+    Raises:
+        InvalidModel: the text is no S4 module; a ScheduleTextError, which says where, if it is in
+            the schedule form and not of its grammar.
+        ScheduleError: the schedule is not proved right.
+        DeviceError: the text is for another target or precision, or does not say for which.
     """
     arrays = {key: np.asarray(array) for key, array in (constants or {}).items()}
     options = {

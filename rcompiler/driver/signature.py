@@ -32,10 +32,10 @@ def sign(path: Path, key: Key) -> Path:
     """
     private = _loaded(key, "load_pem_private_key", "Ed25519PrivateKey", "private")
     signature = private.sign(_CONTEXT + bytes.fromhex(_digest(path)))
-    beside = path.with_name(path.name + _SUFFIX)
-    with replacing(beside) as file:
+    signature_file = path.with_name(path.name + _SUFFIX)
+    with replacing(signature_file) as file:
         file.write(signature)
-    return beside
+    return signature_file
 
 
 def signed_digest(path: Path, key: Key) -> str:
@@ -50,8 +50,8 @@ def signed_digest(path: Path, key: Key) -> str:
     public = _loaded(key, "load_pem_public_key", "Ed25519PublicKey", "public")
     from cryptography.exceptions import InvalidSignature
 
-    beside = path.with_name(path.name + _SUFFIX)
-    signature, digest = _small(beside), _digest(path)
+    signature_file = path.with_name(path.name + _SUFFIX)
+    signature, digest = _small(signature_file), _digest(path)
     try:
         public.verify(signature, _CONTEXT + bytes.fromhex(digest))
     except InvalidSignature:

@@ -12,7 +12,7 @@ from rcompiler.runtime.memory import refusal
 Progress = Callable[[str, float], None]
 
 
-class Steps:
+class CompilationSteps:
     """progress: called with (step, seconds since the start) when a step begins."""
 
     def __init__(self, progress: Progress | None) -> None:

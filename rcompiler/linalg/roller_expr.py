@@ -7,7 +7,7 @@ from torch_mlir import ir
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import element_of, shape_of
-from rcompiler.roller.expr import Access, TensorExpr, tensor_expr
+from rcompiler.roller.expr import TensorAccess, TensorExpr, tensor_expr
 from rcompiler.roller.index import Index, floordiv, index, mod
 
 
@@ -22,7 +22,9 @@ def expression_of(generic: Generic, ops: float = 2.0) -> TensorExpr:
         for d, size in enumerate(generic.sizes)
     ]
     accesses = [
-        Access(shape_of(value), item_bytes(element_of(value)), tuple(map(index_of, map_.results)))
+        TensorAccess(
+            shape_of(value), item_bytes(element_of(value)), tuple(map(index_of, map_.results))
+        )
         for value, map_ in zip(generic.operands, generic.maps, strict=True)
     ]
     count = len(generic.inputs)

@@ -55,7 +55,11 @@ _REGISTERS = "nvvm.setmaxregister"
 
 @dataclass(frozen=True)
 class GpuToNvvm(Pass):
-    """Lower gpu.modules to the nvvm dialect of one architecture."""
+    """Lower gpu.modules to the nvvm dialect of one architecture.
+
+    Attributes:
+        chip: what the code may use.
+    """
 
     chip: str = "sm_90a"
 

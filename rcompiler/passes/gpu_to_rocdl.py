@@ -26,7 +26,11 @@ _CHIP = re.compile(r"gfx[0-9a-f]{3,4}")
 
 @dataclass(frozen=True)
 class GpuToRocdl(Pass):
-    """Lower gpu.modules to the rocdl dialect of one architecture."""
+    """Lower gpu.modules to the rocdl dialect of one architecture.
+
+    Attributes:
+        chip: what the code may use.
+    """
 
     chip: str = "gfx90a"
 

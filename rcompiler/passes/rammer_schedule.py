@@ -38,7 +38,13 @@ DEVICE_SYMBOL = "device"
 
 @dataclass(frozen=True)
 class RammerSchedule(Pass):
-    """Schedule all rTasks over the EUs of a device (policy: the paper's, a baseline or yours)."""
+    """Schedule all rTasks over the EUs of a device (policy: the paper's, a baseline or yours).
+
+    Attributes:
+        policy: one of the compiler's, or `module:function`.
+        eus: how many EUs there are; 0: all of the device.
+        kernels: which rKernels of an operator run; auto: what suits the policy.
+    """
 
     policy: PolicyChoice = "rammer"
     eus: int = 0

@@ -7,10 +7,8 @@ After:
     12, 32>, ...,
                                           sym_name = "k_3f09a1b2c4d5e6f7"} : () -> ()
     %0 = "rtask.operator"() ({ ... }) {kernels = [@k_3f09a1b2c4d5e6f7], ...} : ...
-Operators with equal bodies share their kernels. policy=osdi22: the published search decides, with
-one kernel per operator. score, pad-banks, tensor-core: what the paper has and its published runs
-leave out, for that search (`roller.published.Variant`). eus: how many EUs an operator may get; 0:
-all. Needs: static shapes.
+Operators with equal bodies share their kernels. score, pad-banks and tensor-core are what the paper
+has and its published runs leave out (`roller.published.Variant`). Needs: static shapes.
 """
 
 from __future__ import annotations
@@ -50,7 +48,18 @@ from rcompiler.roller.staged import StageExpr, construct_staged
 
 @dataclass(frozen=True)
 class RollerTile(Pass):
-    """Construct the rKernels of every rOperator for a device."""
+    """Construct the rKernels of every rOperator for a device.
+
+    Attributes:
+        candidates: rKernels of an operator at most.
+        policy: who decides: roller (the cost model), or osdi22 (the search as published, with one
+            kernel per operator).
+        eus: how many EUs an operator may get; 0: all.
+        score: for osdi22, what a larger tile gains: intensity as in the artifact, or paper by its
+            formula (Roller §3.2).
+        pad_banks: for osdi22, whether what is added to rows against bank conflicts counts (§3.1).
+        tensor_core: for osdi22, whether tiles consist of fragments of a matrix unit.
+    """
 
     candidates: int = 3
     policy: RollerPolicy = "roller"

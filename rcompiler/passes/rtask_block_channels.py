@@ -50,7 +50,11 @@ from rcompiler.passes.ir.tensor_ir import (
 
 @dataclass(frozen=True)
 class RTaskBlockChannels(OptionalPass):
-    """Keep activations blocked by channels (NCHWc) between convolutions."""
+    """Keep activations blocked by channels (NCHWc) between convolutions.
+
+    Attributes:
+        lanes: channels of a block.
+    """
 
     lanes: int = 16
 

@@ -53,8 +53,10 @@ _LONG_LINE = 4  # vectors of a column that lanes share in
 class RTaskPackWeights(OptionalPass):
     """Store the constant right-hand side of a product in panels of columns.
 
-    halves: that of f16 and bf16, too; boxes of a tensor (TMA) take its rows as they are. lines: one
-    column after the other for a single row.
+    Attributes:
+        lanes: columns of a panel.
+        halves: that of f16 and bf16, too; boxes of a tensor (TMA) take its rows as they are.
+        lines: one column after the other for a single row.
     """
 
     lanes: int = 16

@@ -39,7 +39,11 @@ Shorter = Literal["f16", "bf16"]
 
 @dataclass(frozen=True)
 class RTaskRoundFactors(Pass):
-    """Let products of f32 multiply factors that are rounded to a shorter type."""
+    """Let products of f32 multiply factors that are rounded to a shorter type.
+
+    Attributes:
+        to: the type that is multiplied.
+    """
 
     to: Shorter = "f16"
 

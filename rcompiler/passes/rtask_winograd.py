@@ -43,7 +43,7 @@ from rcompiler.roller.roots import (
     DIRECT,
     ROOTS,
     TAPS,
-    Convolution,
+    Convolution3x3,
     RootChooser,
     filtering_of,
     is_cold,
@@ -55,7 +55,11 @@ _GROWTH = max(filtering_of(root).products for root in ROOTS if root != DIRECT) *
 
 @dataclass(frozen=True)
 class RTaskWinograd(OptionalPass):
-    """Compute 3x3 convolutions by Winograd's minimal filtering where that is faster."""
+    """Compute 3x3 convolutions by Winograd's minimal filtering where that is faster.
+
+    Attributes:
+        roots: auto, as is predicted to be the fastest; the others: that one wherever it can be.
+    """
 
     roots: Roots = "auto"
 
@@ -100,7 +104,7 @@ def _applies(form: SlidingFilter) -> bool:
     return blocked and is_constant(value) and 2 * _GROWTH * bytes_of(value) <= MOST_BYTES
 
 
-def _sizes(form: SlidingFilter) -> Convolution:
+def _sizes(form: SlidingFilter) -> Convolution3x3:
     """What the cost of a convolution depends on."""
     image, weights, result = (set(form.dims(k)) for k in (form.image, form.weights, 2))
 
@@ -109,7 +113,7 @@ def _sizes(form: SlidingFilter) -> Convolution:
 
     pixels = {w.pixel for w in form.windows}
     height, width = (extent({w.pixel}) for w in form.windows)
-    return Convolution(
+    return Convolution3x3(
         images=extent((image & result) - weights - pixels),
         groups=extent(image & result & weights),
         channels=extent(set(form.channels)),

@@ -5,10 +5,7 @@ Before:
 After:
     module attributes {vdevice.device = {figures = {eus = 2 : i64, kind = "cpu", ...},
                                          precision = "f32", target = "cpu:v3"}} { ... }
-device: a name, a file, or a record as text. precision: how the matrix units of a GPU multiply
-factors of f32; f32: they do not. target: what code is generated for, where that is more than the
-kind and instruction set of the device. A module that is for another device is refused: what was
-decided for that one would stay.
+A module that is for another device is refused: what was decided for that one would stay.
 """
 
 from __future__ import annotations
@@ -26,7 +23,14 @@ from rcompiler.passes.ir.module_device import ATTRIBUTE, Attached, attached
 
 @dataclass(frozen=True)
 class VdeviceAttachDevice(Pass):
-    """Write into the module which device it is compiled for."""
+    """Write into the module which device it is compiled for.
+
+    Attributes:
+        device: a name, a file, or a record as text.
+        precision: how the matrix units of a GPU multiply factors of f32; f32: they do not.
+        target: what code is generated for, where that is more than the kind and instruction set of
+            the device.
+    """
 
     device: Device
     precision: Precision = "f32"

@@ -8,10 +8,7 @@ After:
       func.func private @k_3f09a1b2c4d5e6f7(%words: !llvm.ptr<1>, ...) ; all threads of a block
       gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %epoch: i64) kernel
     }
-The schedule is data (tables made from the same S4 text): the kernel walks it. With entry=false
-there are the functions only, which others call. The programs say how many bytes of shared memory
-hold pinned boxes; where there are none, `pinned` does. threads: of a block; 0: as many as an EU of
-the device has registers for.
+The schedule is data (tables made from the same S4 text): the kernel walks it.
 """
 
 from __future__ import annotations
@@ -38,7 +35,13 @@ from rcompiler.passes.schedule.program_ir import most_pinned
 
 @dataclass(frozen=True)
 class VdeviceToGpu(Pass):
-    """Generate a persistent GPU kernel that walks the schedule."""
+    """Generate a persistent GPU kernel that walks the schedule.
+
+    Attributes:
+        threads: of a block; 0: as many as an EU of the device has registers for.
+        entry: whether there is a kernel; else there are the functions only, which others call.
+        pinned: bytes of shared memory that hold pinned boxes, where the programs do not say it.
+    """
 
     threads: int = 0
     entry: bool = True

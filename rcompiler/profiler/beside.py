@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from rcompiler.errors import DeviceError
-from rcompiler.profiler.code import Loaded, Unit
+from rcompiler.profiler.code import KernelRunner, Loaded
 from rcompiler.profiler.operands import Operands
 
 _SHARE = 0.9  # of the time of a reading: so long has every EU to have its CPU at least
@@ -87,7 +87,7 @@ class _Other:
     """One of them."""
 
     def __init__(self, loaded: Loaded, sets: Sequence[Operands], cpu: int) -> None:
-        self._unit = Unit(loaded, sets)
+        self._unit = KernelRunner(loaded, sets)
         self._cpu = cpu
         self._orders: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._idle = threading.Event()

@@ -61,7 +61,7 @@ llvm.func @repeat(
 
 
 @dataclass(frozen=True)
-class Code:
+class KernelSource:
     """A kernel as text of one module, with the name of its function, its number of tasks and the
     bytes of workspace of each.
     """
@@ -73,7 +73,7 @@ class Code:
     text: str
 
 
-def write(kernel: ir.Operation, features: CpuFeatures) -> Code:
+def write(kernel: ir.Operation, features: CpuFeatures) -> KernelSource:
     """The code of an rtask.kernel as its body is. Raises CompilerError where none can be
     generated.
     """
@@ -82,10 +82,10 @@ def write(kernel: ir.Operation, features: CpuFeatures) -> Code:
     tasks = ir.IntegerAttr(kernel.attributes["tasks"]).value
     tiling = Tiling.of(kernel)
     workspace = workspace_bytes(kernel, tiling.tile)
-    return Code(name, tiling, tasks, workspace, "\n".join([*externals.values(), text]))
+    return KernelSource(name, tiling, tasks, workspace, "\n".join([*externals.values(), text]))
 
 
-def write_tiled(kernel: ir.Operation, features: CpuFeatures) -> Code:
+def write_tiled(kernel: ir.Operation, features: CpuFeatures) -> KernelSource:
     """The code that a compilation makes of an rtask.kernel: of the body of one rTask. Raises as
     `write`.
     """
@@ -101,7 +101,7 @@ class Loaded:
 
     def __init__(
         self,
-        codes: Sequence[Code],
+        codes: Sequence[KernelSource],
         context: ir.Context,
         target: Target,
         *,
@@ -120,7 +120,7 @@ class Loaded:
         self.kernels = {c.name: (self._image.function(c.name), c.tasks) for c in codes}
 
 
-class Unit:
+class KernelRunner:
     """What one EU runs kernels with: sets of operands by turns, and a workspace."""
 
     def __init__(self, loaded: Loaded, sets: Sequence[Operands]) -> None:

@@ -216,12 +216,12 @@ class ProfileIndex:
         damaged at the same time: the file that one of them has begun must not go, too.
         """
         assert self._path is not None
-        aside = self._path.with_suffix(".damaged")
+        damaged = self._path.with_suffix(".damaged")
         try:
             with PrivateFolder(self._path.parent) as folder, folder.locked(alone=True):
                 if _identity(self._path) == self._file:
-                    self._warn(f"{error}; it is begun anew, and the old file is {aside.name}")
-                    os.replace(self._path, aside)
+                    self._warn(f"{error}; it is begun anew, and the old file is {damaged.name}")
+                    os.replace(self._path, damaged)
                 else:
                     self._warn(f"{error}; another process has begun it anew")
                 return self._opened(folder)

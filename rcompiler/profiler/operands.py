@@ -18,7 +18,7 @@ _PATTERN = 0xA5  # of bytes that a kernel has not written
 
 
 @dataclass(frozen=True)
-class Tensor:
+class OperandType:
     """A shape, and the name of an element type in MLIR ("f32", "i64")."""
 
     shape: tuple[int, ...]
@@ -34,7 +34,7 @@ class Tensor:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def draw(tensors: Sequence[Tensor], seed: int, *, positive: bool = False) -> list[np.ndarray]:
+def draw(tensors: Sequence[OperandType], seed: int, *, positive: bool = False) -> list[np.ndarray]:
     """Arrays of random numbers in [-1, 1], or in (0, 1].
 
     Integers may be positions in any of the tensors: they are smaller than every dimension.
@@ -64,7 +64,7 @@ class Operands:
     def __init__(
         self,
         inputs: Sequence[np.ndarray],
-        results: Sequence[Tensor],
+        results: Sequence[OperandType],
         memory: np.ndarray | None = None,
     ) -> None:
         """Copies the inputs. memory: uint8[size] for all of it; by default memory of its own."""

@@ -22,11 +22,11 @@ from rcompiler.linalg.values import element_of, shape_of, yielded
 from rcompiler.passes.roller_tile import Body
 from rcompiler.passes.vdevice_to_cpu import cpu_features
 from rcompiler.profiler.beside import Others
-from rcompiler.profiler.code import Code, Loaded, Unit, write, write_tiled
+from rcompiler.profiler.code import KernelRunner, KernelSource, Loaded, write, write_tiled
 from rcompiler.profiler.index import ProfileIndex, code_version, digest
-from rcompiler.profiler.operands import Operands, Tensor, draw
+from rcompiler.profiler.operands import Operands, OperandType, draw
 from rcompiler.profiler.records import Measurement
-from rcompiler.profiler.timing import Run, Times, interleaved
+from rcompiler.profiler.timing import TimedWork, Timings, interleaved
 from rcompiler.profiler.verify import check_bits, check_value, untiled, widened
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
@@ -37,7 +37,7 @@ _OVERFLOW = 1.5  # times the largest private cache is what sets of operands fill
 _MOST_COPIES = 255  # of tiny operands, which nobody waits for
 _MOST_BYTES = 1 << 30  # of operands of other EUs; beyond it some of them share theirs
 
-Timer = Callable[[Sequence[Run]], Times]
+Timer = Callable[[Sequence[TimedWork]], Timings]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Profile:
     """The candidates of one operator. times: those that were measured now, by the number of EUs."""
 
     candidates: tuple[Candidate, ...]
-    times: Mapping[int, Times] = field(default_factory=dict)
+    times: Mapping[int, Timings] = field(default_factory=dict)
 
     @property
     def errors(self) -> tuple[WrongKernel, ...]:
@@ -86,7 +86,7 @@ class Profiler:
     cache: ObjectCache | None = None
     jobs: int | None = None
     timer: Timer | None = interleaved
-    writer: Callable[[ir.Operation, CpuFeatures], Code] = write_tiled
+    writer: Callable[[ir.Operation, CpuFeatures], KernelSource] = write_tiled
 
     def profile(self, body: Body, decisions: Sequence[Decision]) -> Profile:
         """The decisions with their times, out of the index if it has all of them.
@@ -196,20 +196,20 @@ class Profiler:
         ]
         return Profile(tuple(done), times)
 
-    def _times(self, loaded: Loaded, operands: Operands, names: Sequence[str], eus: int) -> Times:
+    def _times(self, loaded: Loaded, operands: Operands, names: Sequence[str], eus: int) -> Timings:
         """Of kernels on one EU, while the others of `eus` EUs run them, too."""
         assert self.timer is not None
         sets = self._sets(operands)
-        unit = Unit(loaded, sets)
+        unit = KernelRunner(loaded, sets)
         others = min(eus, usable_cpus()) - 1
         if others == 0:
-            return self.timer([Run(partial(unit.run, name)) for name in names])
+            return self.timer([TimedWork(partial(unit.run, name)) for name in names])
         several = 1 + min(others - 1, _MOST_BYTES // max(1, len(sets) * operands.size))
         theirs = [self._sets(operands) for _ in range(several)]
         busy = Others(loaded, [theirs[k % several] for k in range(others)])
         with busy.here():
             return self.timer(
-                [Run(partial(unit.run, name), partial(busy.running, name)) for name in names]
+                [TimedWork(partial(unit.run, name), partial(busy.running, name)) for name in names]
             )
 
     def _sets(self, operands: Operands) -> list[Operands]:
@@ -219,14 +219,14 @@ class Profiler:
         wanted = math.ceil(_OVERFLOW * self.device.private_bytes / max(operands.size, 1))
         return operands.copies(1 + min(wanted, _MOST_COPIES))
 
-    def _code(self, body: Body, name: str, decision: Decision) -> Code:
+    def _code(self, body: Body, name: str, decision: Decision) -> KernelSource:
         kernel = body.build_kernel(name, decision).operation
         try:
             return self.writer(kernel, cpu_features(self.device))
         finally:
             kernel.erase()
 
-    def _references(self, body: Body, expr: TensorExpr) -> list[Code]:
+    def _references(self, body: Body, expr: TensorExpr) -> list[KernelSource]:
         """The untiled kernel, and the same in f64 if there is one: of the body of the whole
         operator, so that what tiling does to a candidate is compared with what was never tiled.
         """
@@ -261,7 +261,7 @@ def _expected(
         arrays = draw(inputs, _SEED, positive=positive)
         operands = Operands(arrays, results)
         operands.clear()
-        Unit(loaded, [operands]).run(_REFERENCE)
+        KernelRunner(loaded, [operands]).run(_REFERENCE)
         outputs = [o.copy() for o in operands.outputs()]
         if not any(o.dtype.kind not in "biu" and np.isnan(o).any() for o in outputs):
             break
@@ -271,7 +271,7 @@ def _expected(
             [_wide(t) for t in results],
         )
         wide.clear()
-        Unit(loaded, [wide]).run(_EXACT)
+        KernelRunner(loaded, [wide]).run(_EXACT)
         check_value(outputs, wide.outputs(), expr, f"{body.kind} kernel, untiled")
     return operands, outputs
 
@@ -286,7 +286,7 @@ def _check(
 ) -> WrongKernel | None:
     """Run one candidate; what is wrong with it."""
     operands.clear()
-    Unit(loaded, [operands]).run(name)
+    KernelRunner(loaded, [operands]).run(name)
     tile, registers = ("x".join(map(str, s)) for s in (decision.tile, decision.register_tile))
     called = f"{kind} kernel of tile {tile}, {registers} in registers"
     try:
@@ -299,9 +299,9 @@ def _check(
     return None
 
 
-def _tensor(value: ir.Value) -> Tensor:
-    return Tensor(shape_of(value), str(element_of(value)))
+def _tensor(value: ir.Value) -> OperandType:
+    return OperandType(shape_of(value), str(element_of(value)))
 
 
-def _wide(tensor: Tensor) -> Tensor:
-    return Tensor(tensor.shape, "f64") if tensor.element == "f32" else tensor
+def _wide(tensor: OperandType) -> OperandType:
+    return OperandType(tensor.shape, "f64") if tensor.element == "f32" else tensor

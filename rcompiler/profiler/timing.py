@@ -34,7 +34,7 @@ def _nothing() -> Iterator[Valid]:
 
 
 @dataclass(frozen=True)
-class Run:
+class TimedWork:
     """Work to time. work: does it so many times. meanwhile: what else goes on while it is timed;
     gives what is asked after a reading whether it did.
     """
@@ -49,7 +49,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Times:
+class Timings:
     """`ns` of one run of each candidate. `spread`: the largest standard error of the ratios that
     matter; `settled`: it is small enough.
     """
@@ -61,13 +61,13 @@ class Times:
 
 
 def interleaved(
-    runs: Sequence[Run],
+    runs: Sequence[TimedWork],
     *,
     seconds: float = 1.0,
     spread: float = 0.01,
     most: int = 200,
     clock: Clock = time.thread_time_ns,
-) -> Times:
+) -> Timings:
     """Time the candidates by turns. Readings that do not count are left out, unless a candidate has
     no others.
 
@@ -95,15 +95,15 @@ def interleaved(
             if settled or clock() - start >= seconds * 1e9:
                 break
     alone = all(run.meanwhile is _nothing for run in runs)
-    return Times(_settle(times, _FASTEST if alone else _TYPICAL), len(rounds), found, settled)
+    return Timings(_settle(times, _FASTEST if alone else _TYPICAL), len(rounds), found, settled)
 
 
-def _first(run: Run, clock: Clock) -> float:
+def _first(run: TimedWork, clock: Clock) -> float:
     run.work(1)
     return max(_time(run, 1, clock), 1)
 
 
-def _reading(run: Run, count: int, warm: bool, clock: Clock) -> tuple[float, bool]:
+def _reading(run: TimedWork, count: int, warm: bool, clock: Clock) -> tuple[float, bool]:
     """ns of one run, and whether it counts."""
     with run.meanwhile() as valid:
         for _ in range(_TRIES):
@@ -116,7 +116,7 @@ def _reading(run: Run, count: int, warm: bool, clock: Clock) -> tuple[float, boo
     return ns, False
 
 
-def _time(run: Run, count: int, clock: Clock) -> float:
+def _time(run: TimedWork, count: int, clock: Clock) -> float:
     start = clock()
     run.work(count)
     return (clock() - start) / count
@@ -140,8 +140,8 @@ def _ratios(times: np.ndarray) -> tuple[int, np.ndarray]:
     medians = np.nanmedian(times, axis=0)
     best = int(np.argmin(medians))
     ratios = times / times[:, best : best + 1]
-    apart = np.isnan(ratios).all(axis=0)
-    ratios[:, apart] = times[:, apart] / medians[best]
+    unpaired = np.isnan(ratios).all(axis=0)
+    ratios[:, unpaired] = times[:, unpaired] / medians[best]
     return best, ratios
 
 

@@ -18,7 +18,14 @@ VALUE_KINDS = ("input", "output", "constant", "temp", "pinned")
 
 @dataclass(frozen=True)
 class Operator:
-    """One rOperator: names of its candidate rKernels, of the values it reads and writes."""
+    """One rOperator.
+
+    Attributes:
+        name: of the operator.
+        kernels: names of its candidate rKernels.
+        inputs: names of the values it reads.
+        outputs: names of the values it writes.
+    """
 
     name: str
     kernels: tuple[str, ...]
@@ -64,7 +71,17 @@ def _named(items: tuple, what: str) -> dict:
 
 @dataclass(frozen=True)
 class Graph:
-    """Operators with their values and rKernels; each value is written by at most one operator."""
+    """Operators with their values and rKernels; each value is written by at most one operator.
+
+    Attributes:
+        operators: each after those whose results it reads.
+        values: tensors between them.
+        kernels: rKernels, which several operators may have in common.
+
+    Raises:
+        ScheduleError: a name is missing or there twice, two operators write the same bytes, or one
+            reads what none writes.
+    """
 
     operators: tuple[Operator, ...]
     values: tuple[Value, ...]
@@ -95,7 +112,11 @@ class Graph:
                     )
 
     def written_spans(self, root: str) -> tuple[tuple[int, int], ...]:
-        """Joined byte spans of a root value that operators write."""
+        """The joined byte spans of a root value that operators write.
+
+        Args:
+            root: name of a value that is no view.
+        """
         return self._spans.get(root, ())
 
     @cached_property
@@ -155,22 +176,38 @@ class Graph:
 
     @cached_property
     def value(self) -> Mapping[str, Value]:
-        """Values by name."""
+        """Values by name.
+
+        Raises:
+            ScheduleError: two have one name, which no graph has that could be made.
+        """
         return _named(self.values, "value")
 
     @cached_property
     def kernel(self) -> Mapping[str, Kernel]:
-        """rKernels by name."""
+        """rKernels by name.
+
+        Raises:
+            ScheduleError: two have one name, which no graph has that could be made.
+        """
         return _named(self.kernels, "rKernel")
 
     @cached_property
     def operator(self) -> Mapping[str, Operator]:
-        """Operators by name."""
+        """Operators by name.
+
+        Raises:
+            ScheduleError: two have one name, which no graph has that could be made.
+        """
         return _named(self.operators, "operator")
 
     @cached_property
     def producer(self) -> Mapping[str, str]:
-        """Value name -> name of the operator that writes it."""
+        """Value name -> name of the operator that writes it.
+
+        Raises:
+            ScheduleError: two operators write it.
+        """
         producer: dict[str, str] = {}
         for op in self.operators:
             for name in op.outputs:
@@ -194,7 +231,11 @@ class Graph:
         return roots
 
     def root(self, name: str) -> tuple[str, int]:
-        """The value that owns the bytes of `name`, and the byte offset of `name` in it."""
+        """The value that owns the bytes of another, and the byte offset of that one in it.
+
+        Args:
+            name: of a value; one that is no view is its own root.
+        """
         return self._roots[name]
 
     @cached_property
@@ -253,8 +294,13 @@ class Graph:
         return found
 
     def writers_of(self, name: str) -> Sequence[tuple[str, int]]:
-        """(operator, result number) of all that writes bytes of a value, which may be a part of
-        what steps by the hundred write.
+        """What writes bytes of a value, which may be a part of what steps by the hundred write.
+
+        Args:
+            name: of the value.
+
+        Returns:
+            (operator, result number) of each.
         """
         root, low = self.root(name)
         if root not in self._places:
@@ -304,10 +350,17 @@ def check_operands(op: Operator, kernel: Kernel, values: Mapping[str, Value]) ->
 
 
 def waves(graph: Graph) -> list[list[Operator]]:
-    """Operators in breadth-first levels: a wave needs only values of earlier waves (Rammer,
-    Algorithm 1, line 2); graph order inside a wave.
+    """The operators by breadth-first level (Rammer, OSDI'20, Algorithm 1, line 2).
 
-    Raises ScheduleError when operators wait for each other in a circle.
+    Args:
+        graph: whose operators they are.
+
+    Returns:
+        Waves: each needs only values of earlier ones, and has its operators in the order of the
+            graph.
+
+    Raises:
+        ScheduleError: operators wait for each other in a circle.
     """
     place = {op.name: i for i, op in enumerate(graph.operators)}
     order = TopologicalSorter(graph.predecessors)

@@ -76,14 +76,22 @@ class Access:
 class Kernel:
     """One rKernel: a tiling of an operator into `prod(grid)` rTasks, equal but for cut-off ends.
 
-    reads, writes: one access per operand and per result. A read must cover all that a task may
-    touch; writes must be exact and cover each result. estimated_ns: time of one rTask alone on one
-    EU, the mean of all. in_place: pairs (read, write) whose bytes may be the same, because the task
-    reads each element only before it writes that very element (an element-wise body; equal boxes
-    are not enough: a transposed square tile has them too). workspace: bytes of the EU's own memory
-    in which a task keeps tiles. parts: "compute" and the memory levels that one rTask waits for,
-    with the ns of each alone. pinned: numbers of the reads, then writes, whose boxes lie in the
-    EU's own memory.
+    Attributes:
+        name: of the kernel.
+        grid: how many rTasks there are along each axis.
+        reads: one access per operand, which must cover all that a task may touch.
+        writes: one access per result; they must be exact and cover each result.
+        estimated_ns: time of one rTask alone on one EU, the mean of all.
+        on_chip_bytes: of memory in cache or shared memory that an rTask works in.
+        in_place: pairs (read, write) whose bytes may be the same, because the task reads each
+            element only before it writes that very element (an element-wise body; equal boxes are
+            not enough: a transposed square tile has them too).
+        workspace: bytes of the EU's own memory in which a task keeps tiles.
+        parts: "compute" and the memory levels that one rTask waits for, with the ns of each alone.
+        pinned: numbers of the reads, then writes, whose boxes lie in the EU's own memory.
+
+    Raises:
+        ScheduleError: an access, a time or a number does not fit the rest.
     """
 
     name: str
@@ -167,7 +175,7 @@ class Kernel:
                     start = dim.scale * np.arange(self.grid[dim.axis]) + dim.offset
                     ends = np.clip(start + dim.extent, 0, size)
                     sizes[dim.axis] *= ends - np.clip(start, 0, size)
-        if all((along == along[:1]).all() for along in sizes) or not all(map(np.any, sizes)):
+        if all((lengths == lengths[:1]).all() for lengths in sizes) or not all(map(np.any, sizes)):
             return None
         work = np.cumsum(reduce(np.multiply.outer, sizes))
         return np.append(0.0, work * (self.tasks / work[-1]))

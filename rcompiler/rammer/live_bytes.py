@@ -1,7 +1,7 @@
 """Bytes that an execution of a schedule needs at once: no arena for it can be smaller.
 
 Counted by whole values, from the first write to the last access, that is quick and nearly always
-the same. But values may share bytes whose lives overlap as a whole, where each part of one is read
+the same. But values may share bytes whose live ranges overlap, where each part of one is read
 for the last time before that part of the other is written; then the bytes count run by run.
 """
 

@@ -1,4 +1,4 @@
-"""Put blocks of known lives into one arena: first fit, best fit, and stacking of local lives."""
+"""Put blocks of known live ranges into one arena: first fit, best fit, stacking of local ones."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rcompiler.rammer.layout import aligned
 from rcompiler.rammer.placement import Placement
 from rcompiler.rammer.regions import Ints
-from rcompiler.rammer.reuse import Clash, Lives, check_pair, settled
+from rcompiler.rammer.reuse import Clash, LiveRanges, check_pair, settled
 
 BUDGET = 1 << 29  # pairs of runs that stacking may compare: bounds the time of planning
 TRIES = 16  # places to stack a block at before it gets bytes of its own
@@ -27,7 +27,7 @@ class Packing:
     A block is one value, or several that in-place operators turn into each other.
     """
 
-    def __init__(self, placement: Placement, use: Lives, blocks: Ints) -> None:
+    def __init__(self, placement: Placement, use: LiveRanges, blocks: Ints) -> None:
         self.use = use
         graph = placement.graph
         together = {name: (("temp", -1), 0) for name in placement.place}
@@ -73,7 +73,7 @@ class Packing:
         return np.split(b[sort], np.cumsum(np.bincount(a, minlength=self.n))[:-1])
 
     def stackable(self, one: int, two: int) -> bool:
-        """Whether blocks whose lives overlap may start at the same byte all the same.
+        """Whether blocks whose live ranges overlap may start at the same byte all the same.
 
         They may when each EU is done with a part of one before a part of the other is written
         there: the exact rule of the validator, run by run.
@@ -114,8 +114,8 @@ class Packing:
     def orders(self) -> list[list[int]]:
         """Orders in which to place the blocks: large, early, and large or long-lived ones first."""
         first = self.starts.astype(np.int64).sum(axis=1)
-        life = self.last - first
-        weight = self.size * np.maximum(life - life.min(initial=0) + 1, 1)
+        length = self.last - first
+        weight = self.size * np.maximum(length - length.min(initial=0) + 1, 1)
         keys = ((first, -self.size), (-self.size, first), (first, -weight))
         return [np.lexsort(key).tolist() for key in keys]
 
@@ -187,7 +187,7 @@ def distinct_clocks(
 ) -> tuple[NDArray[np.signedinteger], NDArray[np.signedinteger]]:
     """The same comparisons of ends with starts, with fewer columns than there are EUs.
 
-    ends, starts: (n, eus), as in `Lives`. Only the order in time of what one EU does is compared,
+    ends, starts: (n, eus), as in `LiveRanges`. Only the order of what one EU does is compared,
     and that is the same for many EUs: they get their shares of the same operators in turn.
     """
     columns: dict[bytes, NDArray[np.signedinteger]] = {}

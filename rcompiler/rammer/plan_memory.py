@@ -28,7 +28,7 @@ from rcompiler.rammer.placement import Placement, place_runs
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.regions import Ints, disjoint
 from rcompiler.rammer.regular import Regular
-from rcompiler.rammer.reuse import Lives, lives
+from rcompiler.rammer.reuse import LiveRanges, live_ranges
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def plan_within(graph: Graph, programs: Sequence[Program], most: float) -> Plann
     """
     order = happens_before(programs)
     placement = place_runs(programs, graph, order)
-    use = lives(placement, [r for r in temp_roots(graph) if r in placement.place])
+    use = live_ranges(placement, [r for r in temp_roots(graph) if r in placement.place])
     blocks, merged = _blocks(placement, use)
     packing = Packing(placement, use, blocks)
     bound = live_values(placement, packing)
@@ -92,7 +92,7 @@ def plan_within(graph: Graph, programs: Sequence[Program], most: float) -> Plann
     )
 
 
-def _blocks(placement: Placement, use: Lives) -> tuple[Ints, int]:
+def _blocks(placement: Placement, use: LiveRanges) -> tuple[Ints, int]:
     """(n,) block of each value: values that in-place operators turn into each other share one."""
     index = {name: i for i, name in enumerate(use.names)}
     block = np.arange(len(use.names))
@@ -114,7 +114,7 @@ def _blocks(placement: Placement, use: Lives) -> tuple[Ints, int]:
 
 
 def _may_overwrite(
-    placement: Placement, use: Lives, op: Operator, pair: tuple[int, int], ids: tuple[int, int]
+    placement: Placement, use: LiveRanges, op: Operator, pair: tuple[int, int], ids: tuple[int, int]
 ) -> bool:
     """Whether the operand dies in `op` and each rTask writes exactly the box it reads."""
     graph, kernel = placement.graph, placement.runs[op.name].kernel

@@ -84,9 +84,18 @@ Instruction = Run | Wait | Signal | Barrier
 class Program:
     """One rProgram = one launch on `eus` EUs.
 
-    queues: one instruction list per EU; of a dynamic program any number of them, which the EUs take
-    in this order. arena, constants: bytes of the two arenas; pinned: bytes of the own memory of
-    each EU that hold pinned boxes.
+    Attributes:
+        name: of the launch.
+        eus: how many EUs it has.
+        buffers: where the values lie.
+        queues: one instruction list per EU; of a dynamic program any number of them, which the EUs
+            take in this order.
+        arena, constants: bytes of the two arenas.
+        dynamic: whether its lists are queues.
+        pinned: bytes of the own memory of each EU that hold pinned boxes.
+
+    Raises:
+        ScheduleError: a buffer does not lie where buffers may, or there is not one list per EU.
     """
 
     name: str

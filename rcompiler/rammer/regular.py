@@ -133,8 +133,8 @@ class Regular:
             for iteration, block in by_iteration.items():
                 for turns in TURNS:
                     other = by_iteration.get(iteration + turns, block)
-                    mine, its = families.get(block), families.get(other)
-                    if mine is not its and turns in {f.turns for f in (mine, its) if f}:
+                    family, others = families.get(block), families.get(other)
+                    if family is not others and turns in {f.turns for f in (family, others) if f}:
                         found.setdefault(block, set()).add(other)
                         found.setdefault(other, set()).add(block)
         return found

@@ -54,7 +54,7 @@ class Clash(Exception):
 
 
 @dataclass(frozen=True)
-class Lives:
+class LiveRanges:
     """When root values are in use. names: n roots, sorted by their last access.
 
     ends: (n, eus) instructions of each EU up to the last access; starts: (n, eus) instructions
@@ -72,7 +72,7 @@ class Lives:
 def settled(ends: NDArray[np.int32], starts: NDArray[np.int32]) -> Ints:
     """(n,): how many of the first values are certainly over before value i is written.
 
-    ends, starts: (n, eus), as in `Lives`.
+    ends, starts: (n, eus), as in `LiveRanges`.
     """
     blocks = range(0, len(ends), _BLOCK)
     if not blocks:
@@ -88,14 +88,14 @@ def settled(ends: NDArray[np.int32], starts: NDArray[np.int32]) -> Ints:
     return np.minimum(low * _BLOCK, np.arange(len(ends)))
 
 
-def lives(placement: Placement, roots: Sequence[str]) -> Lives:
+def live_ranges(placement: Placement, roots: Sequence[str]) -> LiveRanges:
     """Summarise all accesses of written root values; values that no run touches are left out."""
     graph, times, row = placement.graph, placement.times, placement.row
     writers = {r: [row[op] for op, _ in graph.writers[r]] for r in roots}
     users = {r: [*w, *(row[op] for op, _ in graph.readers.get(r, ()))] for r, w in writers.items()}
     last = dict(zip(roots, _each(np.maximum, times.last, users.values()).tolist(), strict=True))
     names = sorted((r for r in roots if last[r] >= 0), key=lambda r: (last[r], r))
-    return Lives(
+    return LiveRanges(
         names,
         _each(np.maximum, times.ends, [users[r] for r in names]),
         _each(np.minimum, times.starts, [writers[r] for r in names]),
@@ -123,7 +123,7 @@ def check_reuse(placement: Placement) -> None:
             spaces.setdefault(placement.place[root][0], []).append(root)
     try:
         for roots in spaces.values():
-            _Occupants(placement, lives(placement, roots)).check()
+            _Occupants(placement, live_ranges(placement, roots)).check()
     except Clash as clash:
         raise clash.error() from None
 
@@ -136,7 +136,7 @@ class _Occupants:
     last ones at its bytes only.
     """
 
-    def __init__(self, placement: Placement, use: Lives) -> None:
+    def __init__(self, placement: Placement, use: LiveRanges) -> None:
         self.placement, self.use = placement, use
         graph, place = placement.graph, placement.place
         self.start = np.array([place[root][1] for root in use.names], np.int64)

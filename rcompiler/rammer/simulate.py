@@ -15,7 +15,7 @@ from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.program import Instruction, Program, Run, Signal, Wait
 from rcompiler.rammer.recall import Recalls
-from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER, TAKE, Gap, Span, Timeline
+from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER, TAKE, IdleSpan, Span, Timeline
 
 
 def simulate(
@@ -25,23 +25,36 @@ def simulate(
     shared: float | None = None,
     recalls: Recalls | None = None,
 ) -> Timeline:
-    """Play the programs with the estimated times of their rKernels.
+    """Play programs with the estimated times of their rKernels.
 
-    shared: GB/s of the memory level that all EUs share, each byte that an rTask touches counted
-    once; None: as much as they ask for. recalls: what runs find in the last cache; then only bytes
-    from memory count as shared. A free EU takes the next queue of a dynamic program at once, for
-    the price of a hand-off if another EU took the one before: the counter comes from there. Raises
-    ScheduleError (rule "deadlock") for programs that would wait for ever.
+    A free EU takes the next queue of a dynamic program at once, for the price of a hand-off if
+    another EU took the one before: the counter comes from there.
+
+    Args:
+        programs: launches, one after the other.
+        graph: has the operators and rKernels that they run.
+        costs: of the device, in ns.
+        shared: GB/s of the memory level that all EUs share, each byte that an rTask touches counted
+            once; None: as much as they ask for.
+        recalls: what runs find in the last cache; then only bytes from memory count as shared.
+
+    Returns:
+        A time line: when each run begins and ends, what it waited for, and the bounds.
+
+    Raises:
+        ScheduleError: the programs would wait for ever (rule "deadlock").
     """
     happens_before(programs)  # refuses deadlocks: the event queue below would just run dry
     eus = max((p.eus for p in programs), default=1)
     now = 0.0
     spans: list[Span] = []
-    gaps: list[Gap] = []
+    gaps: list[IdleSpan] = []
     takers: list[tuple[int, ...]] = []
     for number, program in enumerate(programs):
         last = max(range(len(spans)), key=lambda i: spans[i].end) if spans else -1
-        gaps += [Gap(number, eu, now, now + costs.launch_ns, LAUNCH, last) for eu in range(eus)]
+        gaps += [
+            IdleSpan(number, eu, now, now + costs.launch_ns, LAUNCH, last) for eu in range(eus)
+        ]
         now += costs.launch_ns
         level = SharedLevel(shared, program.eus)
         play = _Play(number, program, graph, costs, now, last, spans, gaps, level, recalls)
@@ -92,7 +105,7 @@ class _Play:
     start: float
     before: int  # number of the span that the launch comes after
     spans: list[Span]
-    gaps: list[Gap]
+    gaps: list[IdleSpan]
     level: SharedLevel
     recalls: Recalls | None
     # event -> time, EU and span of each signal; who waits: EU and count
@@ -209,7 +222,7 @@ class _Play:
 
     def _idle(self, eu: int, state: _EU, until: float, reason: str, cause: int) -> None:
         if until > state.since:
-            self.gaps.append(Gap(self.number, eu, state.since, until, reason, cause))
+            self.gaps.append(IdleSpan(self.number, eu, state.since, until, reason, cause))
 
 
 def _chosen(programs: Sequence[Program], graph: Graph) -> dict[str, Kernel]:

@@ -33,7 +33,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Gap:
+class IdleSpan:
     """Time an EU spends without work.
 
     reason: what it waits for: "launch", "barrier", "end" of the program, "take" (the next queue of
@@ -68,7 +68,7 @@ class Timeline:
     path_bound_ns: float
     bandwidth_bound_ns: float
     spans: tuple[Span, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[IdleSpan, ...]
     takers: tuple[tuple[int, ...], ...]
 
     def critical_path(self) -> list[Span]:

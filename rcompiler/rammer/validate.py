@@ -109,8 +109,8 @@ def _check_programs(programs: Sequence[Program], max_eus: int | None) -> None:
     constants = {b for p in programs for b in p.buffers if b.kind == "constant"}
     ordered = sorted(constants, key=lambda b: (b.offset, b.bytes))
     for one, two in zip(ordered, ordered[1:], strict=False):
-        apart = one.offset + one.bytes <= two.offset or not min(one.bytes, two.bytes)
-        if not apart and not _same_constant(one, two):
+        separate = one.offset + one.bytes <= two.offset or not min(one.bytes, two.bytes)
+        if not separate and not _same_constant(one, two):
             raise ScheduleError(
                 f"constants {one.name} and {two.name} overlap in the constant arena", "buffer"
             )
@@ -166,8 +166,8 @@ def _late_reads(placement: Placement) -> Iterator[tuple[Operand, Operand]]:
 def _check_reads(placement: Placement, write: Operand, read: Operand) -> None:
     """Each run of a reader comes after the writes that it overlaps."""
     order, target = placement.order, placement.runs[read[0]]
-    written, its = placement.shares(*write), placement.shares(*read)
-    if its.base >= written.end or written.base >= its.end:
+    written, needed = placement.shares(*write), placement.shares(*read)
+    if needed.base >= written.end or written.base >= needed.end:
         return
     ends = placement.times.ends[placement.row[write[0]]]
     late = np.flatnonzero((order.clock(target.which) < ends).any(axis=1))

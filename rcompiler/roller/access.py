@@ -13,7 +13,7 @@ _ENUMERATE = 1 << 16  # points of a floordiv/mod or clamped access that are coun
 
 
 @dataclass(frozen=True)
-class Access:
+class TensorAccess:
     """How the iteration space reads or writes one tensor.
 
     `shape`: of the tensor, in elements of `itemsize` bytes. `dims`: one Index per dimension; None

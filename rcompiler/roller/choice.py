@@ -19,7 +19,7 @@ _FAST = 3  # decisions besides the efficient one
 # Times the hand-off that an rTask of a faster decision takes at least; of short sums that vectors
 # run along, on a device of so many EUs that some are idle anyway: these are the steps of recurrent
 # networks, of which each waits for the one before.
-_WORTH, _WORTH_IDLE = 5, 1
+_HAND_OFFS, _HAND_OFFS_IDLE = 5, 1
 
 
 def has_idle_eus(eus: int) -> bool:
@@ -27,17 +27,17 @@ def has_idle_eus(eus: int) -> bool:
     return eus > max(FEW_EUS)
 
 
-def worth_ns(device: Device, eus: int, *, along: bool) -> float:
-    """ns that an rTask of a decision for `eus` EUs takes at least to be worth a hand-off; along:
-    whether vectors run along its sums.
+def least_fast_ns(device: Device, eus: int, *, horizontal: bool) -> float:
+    """ns that an rTask of a decision for `eus` EUs takes at least to be worth a hand-off;
+    horizontal: whether vectors run along its sums.
     """
-    times = _WORTH_IDLE if along and has_idle_eus(eus) else _WORTH
+    times = _HAND_OFFS_IDLE if horizontal and has_idle_eus(eus) else _HAND_OFFS
     return times * device.costs.hand_off_ns
 
 
 def shortest_task_ns(device: Device) -> float:
     """ns that each rTask of an operator of several takes at least, on multiply-adds."""
-    return min(device.costs.min_task_ns, _WORTH * device.costs.hand_off_ns)
+    return min(device.costs.min_task_ns, _HAND_OFFS * device.costs.hand_off_ns)
 
 
 def preferred(found: list[_T], eus: int) -> list[_T]:
@@ -91,25 +91,31 @@ def faster(
     eus: int,
     allowed: Array | bool = True,
     *,
-    along: bool = False,
+    horizontal: bool = False,
 ) -> list[int]:
     """Pareto candidates with a clearly shorter makespan on `eus` EUs, most efficient first.
 
-    None for an operator that is too short for a second EU as a whole. along: see `worth_ns`.
+    None for an operator that is too short for a second EU as a whole. horizontal: see
+    `least_fast_ns`.
     """
     hand_off, least = device.costs.hand_off_ns, least_ns(expr, device)
-    few = 2 * worth_ns(device, eus, along=True) if along and has_idle_eus(eus) else least
+    few = (
+        2 * least_fast_ns(device, eus, horizontal=True)
+        if horizontal and has_idle_eus(eus)
+        else least
+    )
     if eus == 1 or costs.ns[0] < min(few, least):
         return []
     span = spans(costs, device, eus)
     spent = costs.tasks * (costs.ns + hand_off)
-    worth = allowed & (
-        costs.ns >= (worth_ns(device, eus, along=along) if expr.unit is None else least)
+    eligible = allowed & (
+        costs.ns
+        >= (least_fast_ns(device, eus, horizontal=horizontal) if expr.unit is None else least)
     )
     chosen: list[int] = []
     best = float(span[first])
     for i in np.lexsort((np.arange(len(span)), span, spent)):
-        if worth[i] and span[i] < 0.9 * best and spent[i] >= spent[first]:
+        if eligible[i] and span[i] < 0.9 * best and spent[i] >= spent[first]:
             chosen.append(int(i))
             best = float(span[i])
     # of a long front keep both ends and the middle; of one with many short rTasks not its begin

@@ -20,8 +20,8 @@ from itertools import product
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.choice import FEW_EUS, efficient, faster, preferred, worth_ns
-from rcompiler.roller.cost import Parts, TaskCosts, spans
+from rcompiler.roller.choice import FEW_EUS, efficient, faster, least_fast_ns, preferred
+from rcompiler.roller.cost import ReductionParts, TaskCosts, spans
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.explain import RunnerUp, explain
 from rcompiler.roller.expr import TensorExpr
@@ -114,7 +114,7 @@ def _plan(model: RegisterModel, register: RegisterTile, tiles: Array | None = No
     if tiles is None:
         tiles = task_tiles(expr, device, model.vector, register)
     around = panel_loops(model, register)
-    parts = Parts(around, _partable(expr, register, order[around:], tiles))
+    parts = ReductionParts(around, _partable(expr, register, order[around:], tiles))
     costs = costs_of(model, register, tiles, order, parts)
     first, scores = efficient(expr, device, tiles, costs)
     return _Plan(register, order, around, tiles, costs, scores, first)
@@ -136,7 +136,7 @@ def promising(model: RegisterModel) -> list[RegisterTile]:
     return list(found.values())[:_REGISTERS]
 
 
-class Space:
+class TilingSpace:
     """All aligned tilings of an expression: the task tiles of its best register tiles.
 
     Candidates are numbered. `scores`: what `construct` minimises for its first decision; infinite
@@ -210,10 +210,10 @@ def task_tiles(
     if vector.axis in expr.parallel:
         position = expr.parallel.index(vector.axis)
         units[position] = line_unit(units[position], device.first_level.line, itemsize)
-    elif not device.is_cpu and (along := _contiguous(expr)) is not None:
+    elif not device.is_cpu and (contiguous := _contiguous(expr)) is not None:
         # results of sums that vectors run along: whole sectors, which no two blocks write (what
         # CPUs write so is little, and their tiles were measured without)
-        units[along] = line_unit(units[along], device.sector_bytes, itemsize)
+        units[contiguous] = line_unit(units[contiguous], device.sector_bytes, itemsize)
     loops = [math.ceil(size / unit) for size, unit in zip(sizes, units, strict=True)]
     longest = sorted(range(len(sizes)), key=lambda p: (-loops[p], p))
     for several in (3, 2, 1):
@@ -256,8 +256,8 @@ def _with_faster(
     """`first` and the faster decisions, each with its makespan on `eus` EUs and compared by it."""
     device, costs = model.device, plan.costs
     span = spans(costs, device, eus)
-    along = bool(model.space.horizontal)
-    chosen = faster(model.expr, device, costs, plan.first, eus, along=along)
+    horizontal = bool(model.space.horizontal)
+    chosen = faster(model.expr, device, costs, plan.first, eus, horizontal=horizontal)
     found = [(_decided(model, plan, i), float(span[i])) for i in chosen]
     found += _shrunk(model, plan, float(span[[plan.first, *chosen]].min()), eus)
     by, whole = f"makespan on {eus} EUs", float(span[plan.first])
@@ -271,13 +271,13 @@ def _shrunk(
     """The decision with smaller register tiles that is clearly faster than `best`, and its
     makespan, if there are EUs without a register tile: at most one (Roller §3.2: small operators).
     """
-    device, found, along = model.device, [], bool(model.space.horizontal)
+    device, found, horizontal = model.device, [], bool(model.space.horizontal)
     if eus == 1 or plan.costs.ns[0] < device.costs.min_task_ns or model.expr.unit is not None:
         return []
     for register in smaller_registers(model, plan.register, eus):
         smaller = _plan(model, register)
-        worth = smaller.costs.ns >= worth_ns(device, eus, along=along)
-        span = np.where(worth, spans(smaller.costs, device, eus), np.inf)
+        eligible = smaller.costs.ns >= least_fast_ns(device, eus, horizontal=horizontal)
+        span = np.where(eligible, spans(smaller.costs, device, eus), np.inf)
         number = int(span.argmin())
         if span[number] < 0.9 * best:
             best = float(span[number])

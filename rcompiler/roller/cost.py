@@ -29,7 +29,7 @@ class TaskCosts:
     in `parts`.
 
     `parts` names "compute" and then the levels data comes from; `times`: ns of each of them alone,
-    [parts, candidates]; `apart`: ns of arithmetic while none of a part's data is on its way, alike.
+    [parts, candidates]; `serial`, alike: ns of arithmetic while none of a part's data is coming.
     `uneven`: a whole rTask relative to the mean of all. `in_parts`: whether the reduction is faster
     part by part.
     """
@@ -39,13 +39,13 @@ class TaskCosts:
     limit: Array
     parts: tuple[str, ...]
     times: Array
-    apart: Array
+    serial: Array
     uneven: Array
     in_parts: Array
 
 
 @dataclass(frozen=True)
-class Parts:
+class ReductionParts:
     """The loop over parts of a reduction: `around`: how many loops of a task are around it.
     `possible`: of which candidates, bool [candidates].
     """
@@ -75,7 +75,7 @@ def task_costs(
     register: RegisterTile,
     tiles: Array,
     order: Sequence[int],
-    parts: Parts | None = None,
+    parts: ReductionParts | None = None,
 ) -> TaskCosts:
     """Costs of the rTask tiles `tiles` (int64, [candidates, parallel axes])."""
     expr, line = model.expr, model.device.first_level.line
@@ -84,17 +84,17 @@ def task_costs(
     passes = register_tiles(model, register, tiles) / tasks
     nest = Nest(expr, line, register, tiles, order)
     fill = passes * register.fill / model.device.compute.ghz
-    ns, times, apart, names = _one_task(model, passes * register.cycles, nest, tasks, fill)
+    ns, times, serial, names = _one_task(model, passes * register.cycles, nest, tasks, fill)
     chosen = np.zeros(len(tiles), bool)
     if parts is not None and parts.possible.any():
         nest = Nest(expr, line, register, tiles, order, parts.around)
         other = _one_task(model, passes * register.part_cycles, nest, tasks, 0.0)
         chosen = parts.possible & (other[0] < _PARTS * ns)
-        together = zip(other[:3], (ns, times, apart), strict=True)
-        ns, times, apart = (np.where(chosen, new, old) for new, old in together)
+        together = zip(other[:3], (ns, times, serial), strict=True)
+        ns, times, serial = (np.where(chosen, new, old) for new, old in together)
     uneven = unevenness(expr, tiles)
-    limit = (times + apart).argmax(axis=0)
-    return TaskCosts(np.maximum(ns, least), tasks, limit, names, times, apart, uneven, chosen)
+    limit = (times + serial).argmax(axis=0)
+    return TaskCosts(np.maximum(ns, least), tasks, limit, names, times, serial, uneven, chosen)
 
 
 def unevenness(expr: TensorExpr, tiles: Array) -> Array:
@@ -111,17 +111,17 @@ def _one_task(
     fill: ns of what comes from the second level that `cycles` count already.
     """
     device, compute = model.device, cycles / model.device.compute.ghz
-    times, apart, names, later = [compute], [0.0], ["compute"], 0.0
+    times, serial, names, later = [compute], [0.0], ["compute"], 0.0
     for level, outer in device.transfers:
         capacity = level.capacity * FIT
         if outer is device.main_memory and nest.whole <= capacity:
             break  # the operator before left its results in the last cache
         times.append(nest.traffic(capacity) / outer.bandwidth / tasks)
-        apart.append(compute * (1 - nest.loading(capacity)))
+        serial.append(compute * (1 - nest.loading(capacity)))
         names.append(outer.name)
         if model.expr.sweeps > 1:  # later sweeps wait for what they load again
             later += nest.traffic(capacity, again=True) / outer.bandwidth / tasks - times[-1]
-    alone, rest = (np.stack([np.broadcast_to(t, tasks.shape) for t in x]) for x in (times, apart))
+    alone, rest = (np.stack([np.broadcast_to(t, tasks.shape) for t in x]) for x in (times, serial))
     counted = np.minimum(fill, alone[1]) if len(alone) > 1 else 0.0
     return blended(alone, rest, device) - EXPOSED * counted + later, alone, rest, tuple(names)
 
@@ -132,9 +132,9 @@ def side_by_side(parts: Iterable[float]) -> float:
     return (1 - EXPOSED) * max(times, default=0.0) + EXPOSED * sum(times)
 
 
-def blended(times: Array, apart: Array, device: Device) -> Array:
+def blended(times: Array, serial: Array, device: Device) -> Array:
     """ns of one rTask of these parts: the slowest hides the others, but not perfectly."""
-    slowest = (times + apart).max(axis=0)
+    slowest = (times + serial).max(axis=0)
     return (1 - EXPOSED) * slowest + EXPOSED * times.sum(axis=0) + device.costs.step_ns
 
 
@@ -164,7 +164,7 @@ def spans(costs: TaskCosts, device: Device, eus: int) -> Array:
         level = device.level(name)
         share = level.shared_bandwidth / np.clip(active, 1, level.shared_by)
         times[number] *= np.maximum(1, level.bandwidth / share)
-    shared, alone = (blended(t, costs.apart, device) for t in (times, costs.times))
+    shared, alone = (blended(t, costs.serial, device) for t in (times, costs.times))
     ns = costs.ns + shared - alone
     return makespan(costs.tasks, ns, eus, device.costs.hand_off_ns, costs.uneven)
 

@@ -14,7 +14,7 @@ _CONTROL = 8.0  # instructions of loop control and addresses of one register til
 
 
 @dataclass(frozen=True)
-class Work:
+class InstructionCounts:
     """Vector instructions of one register tile.
 
     `chain`: operations that wait for one another, in times of a multiply-add; `chains`: how many
@@ -33,7 +33,7 @@ class Work:
         return self.arithmetic + self.loads + self.stores + _CONTROL
 
 
-def bounds(work: Work, unit: ComputeUnit) -> tuple[float, ...]:
+def bounds(work: InstructionCounts, unit: ComputeUnit) -> tuple[float, ...]:
     """Cycles of arithmetic, loads, stores, issue and waiting, each as if there were nothing else.
 
     One store and one branch are issued per cycle beside what the ports take.

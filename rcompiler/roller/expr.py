@@ -12,15 +12,15 @@ from functools import cached_property
 
 import numpy as np
 
-from rcompiler.roller.access import Access
+from rcompiler.roller.access import TensorAccess
 from rcompiler.roller.index import ExpressionError, Index, Number, floordiv, index, mod
 from rcompiler.roller.matrix_unit import UnitProduct
 
 __all__ = [
-    "Access",
     "Axis",
     "ExpressionError",
     "Index",
+    "TensorAccess",
     "TensorExpr",
     "floordiv",
     "index",
@@ -90,8 +90,8 @@ class TensorExpr:
     """
 
     axes: tuple[Axis, ...]
-    inputs: tuple[Access, ...]
-    outputs: tuple[Access, ...]
+    inputs: tuple[TensorAccess, ...]
+    outputs: tuple[TensorAccess, ...]
     kind: str
     ops: float
     epilogue_ops: float
@@ -123,7 +123,7 @@ class TensorExpr:
         return tuple(self.axes[p].extent for p in self.parallel)
 
     @cached_property
-    def accesses(self) -> tuple[Access, ...]:
+    def accesses(self) -> tuple[TensorAccess, ...]:
         return self.inputs + self.outputs
 
     def full(self, tile: Sequence[Number], step: Sequence[Number] | None = None) -> list[Number]:
@@ -163,8 +163,8 @@ class TensorExpr:
 
 def tensor_expr(
     axes: Iterable[tuple[str, int, str] | Axis],
-    inputs: Iterable[Access],
-    outputs: Iterable[Access],
+    inputs: Iterable[TensorAccess],
+    outputs: Iterable[TensorAccess],
     *,
     kind: str | None = None,
     ops: float = 2.0,
@@ -214,7 +214,7 @@ def tensor_expr(
     return replace(draft, kind=kind or _infer_kind(draft))
 
 
-def _check_access(access: Access, rank: int) -> None:
+def _check_access(access: TensorAccess, rank: int) -> None:
     if access.itemsize < 1:
         raise ExpressionError(f"access with itemsize {access.itemsize}; bytes, at least 1")
     if access.dims is None:

@@ -11,7 +11,7 @@ Groups = tuple[tuple[int, ...], ...]  # neighbouring dims that become one, in or
 
 
 @dataclass(frozen=True)
-class Nest:
+class LoopNest:
     """One loop nest. `kinds`: per loop. `accesses`: (value, per dim the loop that walks it alone,
     or None). `split`: loops that must stay as they are: other expressions have them inside.
     """
@@ -22,7 +22,7 @@ class Nest:
 
 
 def fuse_axes(
-    ranks: Sequence[int], nests: Sequence[Nest], whole: Iterable[int] = ()
+    ranks: Sequence[int], nests: Sequence[LoopNest], whole: Iterable[int] = ()
 ) -> list[Groups]:
     """Per value the groups of dims that may become one dim each.
 
@@ -31,16 +31,16 @@ def fuse_axes(
     and every access of that nest names neither loop or both, as neighbouring dims that may become
     one too.
     """
-    kept = [set[int]() for _ in ranks]  # second dims of pairs that stay apart
+    kept = [set[int]() for _ in ranks]  # second dims of pairs that stay apart: they start a group
     for value in whole:
         kept[value].update(range(1, ranks[value]))
     changed = True
     while changed:
         changed = any([_keep_apart(nest, kept) for nest in nests])
-    return [_groups(rank, apart) for rank, apart in zip(ranks, kept, strict=True)]
+    return [_groups(rank, starts) for rank, starts in zip(ranks, kept, strict=True)]
 
 
-def fused_loops(nest: Nest, groups: Sequence[Groups]) -> Groups:
+def fused_loops(nest: LoopNest, groups: Sequence[Groups]) -> Groups:
     """The loops of a nest, grouped as the dims of its values are."""
     follows: dict[int, int] = {}
     for value, loops in nest.accesses:
@@ -58,7 +58,7 @@ def fused_loops(nest: Nest, groups: Sequence[Groups]) -> Groups:
     return tuple(found)
 
 
-def _keep_apart(nest: Nest, kept: list[set[int]]) -> bool:
+def _keep_apart(nest: LoopNest, kept: list[set[int]]) -> bool:
     """Keep pairs of dims apart that this nest does not walk as one; whether there was one."""
     changed = False
     for value, loops in nest.accesses:
@@ -69,7 +69,7 @@ def _keep_apart(nest: Nest, kept: list[set[int]]) -> bool:
     return changed
 
 
-def _as_one(nest: Nest, a: int | None, b: int | None, kept: list[set[int]]) -> bool:
+def _as_one(nest: LoopNest, a: int | None, b: int | None, kept: list[set[int]]) -> bool:
     if a is None or b is None or a == b or {a, b} & nest.split or nest.kinds[a] != nest.kinds[b]:
         return False
     for value, loops in nest.accesses:
@@ -82,10 +82,10 @@ def _as_one(nest: Nest, a: int | None, b: int | None, kept: list[set[int]]) -> b
     return True
 
 
-def _groups(rank: int, apart: set[int]) -> Groups:
+def _groups(rank: int, starts: set[int]) -> Groups:
     groups: list[tuple[int, ...]] = []
     for d in range(rank):
-        if d and d not in apart:
+        if d and d not in starts:
             groups[-1] += (d,)
         else:
             groups.append((d,))

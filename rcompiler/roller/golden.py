@@ -33,7 +33,7 @@ class GoldenError(CompilerError):
 
 
 @dataclass(frozen=True)
-class Case:
+class GoldenCase:
     """One recorded result; `where` names it in messages."""
 
     where: str
@@ -53,7 +53,7 @@ class Case:
 class Mismatch:
     """A case whose recorded tile is not where it was recorded. `got`: everything emitted."""
 
-    case: Case
+    case: GoldenCase
     got: tuple[RProgram, ...]
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class Mismatch:
         )
 
 
-def read_cases(path: str | Path) -> list[Case]:
+def read_cases(path: str | Path) -> list[GoldenCase]:
     """The cases of a file; GoldenError names the case and field that is missing or wrong."""
     try:
         record = json.loads(Path(path).read_text())
@@ -82,7 +82,7 @@ def read_cases(path: str | Path) -> list[Case]:
     return [_case(case, f"{path}: case {i}") for i, case in enumerate(record)]
 
 
-def check(case: Case, device: Device) -> Mismatch | None:
+def check(case: GoldenCase, device: Device) -> Mismatch | None:
     """None when the search reproduces `case` on `device`, tile and position."""
     got = tuple(emit(case.expression, hal_of(device)))
     if case.index < len(got):
@@ -92,7 +92,7 @@ def check(case: Case, device: Device) -> Mismatch | None:
     return Mismatch(case, got)
 
 
-def device_of(case: Case) -> Device:
+def device_of(case: GoldenCase) -> Device:
     """The built-in record of the case's arch; GoldenError when there is none."""
     name = case.arch.lower()
     if name not in builtin_names():
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if reproduced == len(cases) else 1
 
 
-def _case(value: Any, where: str) -> Case:
+def _case(value: Any, where: str) -> GoldenCase:
     if not isinstance(value, dict):
         raise GoldenError(f"{where}: not an object")
     missing = [f for f in ("arch", "op", "shape", "idx", "L0", "L1") if f not in value]
@@ -149,7 +149,7 @@ def _case(value: Any, where: str) -> Case:
         axes = len(expression.sizes)
         if len(tile) != axes:
             raise GoldenError(f"{where}: {field} has {len(tile)} sizes for {axes} axes")
-    return Case(where, value["arch"], value["op"], shape, index, shared, register, expression)
+    return GoldenCase(where, value["arch"], value["op"], shape, index, shared, register, expression)
 
 
 def _sizes(value: Any, where: str) -> tuple[int, ...]:

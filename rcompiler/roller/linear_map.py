@@ -18,7 +18,7 @@ Row = dict[int, Fraction]  # coefficients by the number of the term
 
 
 @dataclass(frozen=True)
-class Plan:
+class LinearSteps:
     """Steps to compute y from x.
 
     Value k < `inputs` is x[k]; each of `sums` makes the next one: (value, coefficient) terms, added
@@ -38,7 +38,7 @@ class Plan:
         )
 
 
-def plan(matrix: Sequence[Sequence[float]]) -> Plan:
+def plan(matrix: Sequence[Sequence[float]]) -> LinearSteps:
     """The steps for a matrix of finite numbers. Their order follows from the matrix alone."""
     return _Planner(matrix).run()
 
@@ -49,7 +49,7 @@ class _Planner:
         self._rows: list[Row] = [{k: Fraction(c) for k, c in enumerate(row) if c} for row in matrix]
         self._sums: list[tuple[tuple[int, float], ...]] = []
 
-    def run(self) -> Plan:
+    def run(self) -> LinearSteps:
         self._pair_columns()
         outputs: dict[int, int] = {}
         for r, row in enumerate(self._rows):
@@ -60,7 +60,7 @@ class _Planner:
                 outputs[r] = self._sum(row)
             else:
                 outputs[r], outputs[other] = self._butterfly(row, self._rows[other])
-        return Plan(
+        return LinearSteps(
             self._inputs, tuple(self._sums), tuple(outputs[r] for r in range(len(self._rows)))
         )
 

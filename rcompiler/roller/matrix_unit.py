@@ -122,8 +122,8 @@ def by_lines(
 
 
 def _covers(count: int, positions: Sequence[int], granules: tuple[int, int]) -> Iterator[Cover]:
-    for along in (n for n in range(1, count + 1) if count % n == 0):
-        groups = along, count // along
+    for row_groups in (n for n in range(1, count + 1) if count % n == 0):
+        groups = row_groups, count // row_groups
         rows, columns = (
             -(-n // (g * granule))
             for n, g, granule in zip(positions, groups, granules, strict=True)
@@ -132,7 +132,7 @@ def _covers(count: int, positions: Sequence[int], granules: tuple[int, int]) -> 
 
 
 @dataclass(frozen=True)
-class Work:
+class BlockWork:
     """What a block does for a tile.
 
     boxes: parts that it multiplies at once, one after the other. useful, padded: multiply-adds of
@@ -145,19 +145,19 @@ class Work:
     padded: int = 0
     shared: int = 0
 
-    def plus(self, other: "Work", times: int) -> "Work":
+    def plus(self, other: "BlockWork", times: int) -> "BlockWork":
         """Both, the other one several times."""
         mine, more = vars(self), vars(other)
-        return Work(**{name: mine[name] + times * more[name] for name in mine})
+        return BlockWork(**{name: mine[name] + times * more[name] for name in mine})
 
 
 @lru_cache(maxsize=4096)
-def work_of(unit: UnitProduct, sizes: tuple[int, ...]) -> Work:
+def work_of(unit: UnitProduct, sizes: tuple[int, ...]) -> BlockWork:
     """Of a tile with these sizes of all axes, which is cut into boxes as code generation does."""
     part, cover = box_of(unit, sizes)
     if part == sizes:
         return _of_box(unit, sizes, cover)
-    found, choices = Work(), []
+    found, choices = BlockWork(), []
     for size, own in zip(sizes, part, strict=True):
         ends = [(own, size // own), (size % own, 1)]
         choices.append([(n, times) for n, times in ends if n and times])
@@ -201,7 +201,7 @@ def _cover(product: UnitProduct, sizes: Sequence[int]) -> Cover | None:
     return cover if held <= product.room else None
 
 
-def _of_box(product: UnitProduct, sizes: tuple[int, ...], cover: Cover) -> Work:
+def _of_box(product: UnitProduct, sizes: tuple[int, ...], cover: Cover) -> BlockWork:
     rows, columns = cover.each
     # a warp reads what it multiplies once, warpgroups read the columns again for each tile of rows
     again = cover.tiles[0] if product.unit.warpgroups else 1
@@ -209,4 +209,4 @@ def _of_box(product: UnitProduct, sizes: tuple[int, ...], cover: Cover) -> Work:
     useful = math.prod(
         n for axis, n in enumerate(sizes) if axis in (*product.rows, *product.columns)
     )
-    return Work(1, useful, cover.sums, read + sum(cover.covered))
+    return BlockWork(1, useful, cover.sums, read + sum(cover.covered))

@@ -20,7 +20,7 @@ from rcompiler.device.model import MemoryLevel
 
 
 @dataclass(frozen=True)
-class Products:
+class ProductTensor:
     """A tensor of products before it has a layout: `dims` in order, of which `windows` number
     tiles; `rows` number the products and may stand anywhere. sizes: of all of them; itemsize: bytes
     of an element.
@@ -41,7 +41,7 @@ class Products:
         """The order with the numbers of the products in front."""
         return [*self.rows, *self.dims]
 
-    def apart(self, level: MemoryLevel) -> list[Hashable]:
+    def without_conflicts(self, level: MemoryLevel) -> list[Hashable]:
         """The first order, from the outermost inwards, without conflicts in a cache; else that with
         the fewest.
         """

@@ -9,7 +9,7 @@ import numpy as np
 
 from rcompiler.device.model import Device
 from rcompiler.roller.choice import eu_time
-from rcompiler.roller.construct import Space, construct
+from rcompiler.roller.construct import TilingSpace, construct
 from rcompiler.roller.cost import makespan
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
@@ -23,7 +23,7 @@ def ranked(expr: TensorExpr, device: Device, count: int) -> list[Decision]:
 
     Tilings whose tasks are too short to be placed are not among them.
     """
-    space = Space(expr, device)
+    space = TilingSpace(expr, device)
     found = [construct(expr, device)[0]]
     for number in np.argsort(space.scores, kind="stable"):
         if len(found) >= count or not math.isfinite(space.scores[number]):
@@ -36,7 +36,7 @@ def ranked(expr: TensorExpr, device: Device, count: int) -> list[Decision]:
 
 def sampled(expr: TensorExpr, device: Device, count: int, seed: int = 0) -> list[Decision]:
     """Up to `count` different tilings, drawn evenly from all register tiles and task tiles."""
-    space = Space(expr, device, registers=_ALL)
+    space = TilingSpace(expr, device, registers=_ALL)
     numbers = random.Random(seed).sample(range(len(space)), min(count, len(space)))
     return [space.decision(number) for number in numbers]
 

@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.cycles import Work, blend, bounds
-from rcompiler.roller.expr import Access, TensorExpr
+from rcompiler.roller.cycles import InstructionCounts, blend, bounds
+from rcompiler.roller.expr import TensorAccess, TensorExpr
 from rcompiler.roller.register_space import RegisterSpace
 from rcompiler.roller.rtile import set_conflicts
 from rcompiler.roller.vectors import VectorAxis, load_slots
@@ -156,7 +156,9 @@ class RegisterModel:
             spills=spills,
         )
 
-    def _work(self, accumulators: int, arithmetic: float, loads: float, partial: int) -> Work:
+    def _work(
+        self, accumulators: int, arithmetic: float, loads: float, partial: int
+    ) -> InstructionCounts:
         """All instructions of a tile, from those of a reduction step and those once per tile: loads
         of what does not move, the epilogue, the stores. Rows along the vectors are summed up one
         after the other, each in `partial` sums.
@@ -173,7 +175,7 @@ class RegisterModel:
             epilogue += accumulators * 2 * math.log2(max(2, self.vector.lanes))
         # of a step that is no multiply-add, half lies on the way from sum to sum
         link = 1.0 if horizontal else max(1.0, self._operations / 2)
-        return Work(
+        return InstructionCounts(
             arithmetic=arithmetic * steps + epilogue,
             loads=loads * steps + once,
             stores=vectors * sum(self._slots(output) for output in self.expr.outputs),
@@ -250,7 +252,7 @@ class RegisterModel:
             whole[position] = min(size, whole[position])
         return whole
 
-    def _instructions(self, access: Access, sizes: Sequence[int]) -> float:
+    def _instructions(self, access: TensorAccess, sizes: Sequence[int]) -> float:
         """Load instructions for everything `access` touches in a tile of `sizes`."""
         named = self._named[id(access)]
         key = (id(access), tuple(sizes[axis] for axis in named))
@@ -258,7 +260,7 @@ class RegisterModel:
             self._counted[key] = self._count(access, sizes)
         return self._counted[key]
 
-    def _vectors(self, access: Access, sizes: Sequence[int]) -> float:
+    def _vectors(self, access: TensorAccess, sizes: Sequence[int]) -> float:
         """Registers for everything `access` touches in a tile of `sizes`."""
         loads = self._instructions(access, sizes)
         if access.data_dependent:  # what is gathered lane by lane goes into one register
@@ -270,7 +272,7 @@ class RegisterModel:
         """Lanes of a vector that a tile of `sizes` fills."""
         return min(self.vector.lanes, sizes[self.vector.axis])
 
-    def _count(self, access: Access, sizes: Sequence[int]) -> float:
+    def _count(self, access: TensorAccess, sizes: Sequence[int]) -> float:
         elements = access.elements(sizes)
         if self.expr.kind == "sequential":  # its loops count what they move themselves
             return 0.0 if access.data_dependent else elements * self._slots(access)
@@ -314,7 +316,7 @@ class RegisterModel:
             if self.vector.axis not in access.axes() and self.rows_per_set(access, sizes) > ways
         )
 
-    def rows_per_set(self, access: Access, sizes: Sequence[int]) -> int:
+    def rows_per_set(self, access: TensorAccess, sizes: Sequence[int]) -> int:
         """Rows of an input that a register tile reads side by side, in the fullest set of the first
         level.
         """
@@ -396,7 +398,7 @@ class RegisterModel:
         axis = self.vector.axis
         return bool(self.space.horizontal) and any(axis in a.axes() for a in self.expr.outputs)
 
-    def _slots(self, access: Access) -> float:
+    def _slots(self, access: TensorAccess) -> float:
         """Load or store slots per vector."""
         axis, lanes = self.vector.axis, self.vector.lanes
         if self.expr.kind == "sequential":  # scalar code, but what it updates is copied by vectors

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import product
 
 from rcompiler.device.model import Device
-from rcompiler.roller.expr import Access, TensorExpr
+from rcompiler.roller.expr import TensorAccess, TensorExpr
 from rcompiler.roller.rtile import near_equal
 from rcompiler.roller.vectors import VectorAxis, turns
 
@@ -27,7 +27,7 @@ class RegisterSpace:
         self.extents = tuple(expr.axes[p].size for p in expr.parallel)
 
     @cached_property
-    def streams(self) -> tuple[Access, ...]:
+    def streams(self) -> tuple[TensorAccess, ...]:
         """Inputs that move with a reduction step (all inputs when there is no reduction)."""
         reduction = set(self.expr.reduction)
         inputs = self.expr.inputs

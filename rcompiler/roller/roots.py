@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 
 from rcompiler.device.model import Device
 from rcompiler.roller.construct import construct
-from rcompiler.roller.expr import Access, Index, TensorExpr, floordiv, index, tensor_expr
+from rcompiler.roller.expr import Index, TensorAccess, TensorExpr, floordiv, index, tensor_expr
 from rcompiler.roller.linear_map import plan
 from rcompiler.roller.winograd import SIZES, Filtering, Matrix, filtering
 
@@ -41,7 +41,7 @@ _FIT = 0.75  # of the last cache is for weights, of all operators together
 
 
 @dataclass(frozen=True)
-class Convolution:
+class Convolution3x3:
     """Sizes of a 3x3 convolution with strides and dilations of 1 on blocked channels.
 
     channels, filters: of one group. height, width: of the result.
@@ -79,15 +79,15 @@ class RootChooser:
 
     device: Device
     cold: bool
-    _known: dict[tuple[Convolution, str], float] = field(default_factory=dict)
+    _known: dict[tuple[Convolution3x3, str], float] = field(default_factory=dict)
 
-    def choose(self, convolution: Convolution, allowed: Collection[str] = ROOTS) -> Choice:
+    def choose(self, convolution: Convolution3x3, allowed: Collection[str] = ROOTS) -> Choice:
         """The fastest of the allowed roots; the direct one unless another is clearly faster."""
         ns = {root: self.ns(convolution, root) for root in ROOTS if root in allowed}
         best = min(ns, key=lambda root: ns[root] * (1.0 if root == DIRECT else LEAST_GAIN))
         return Choice(best, ns)
 
-    def ns(self, convolution: Convolution, root: str) -> float:
+    def ns(self, convolution: Convolution3x3, root: str) -> float:
         """Predicted EU time of all rTasks of all operators of a root."""
         key = convolution, root
         if key not in self._known:
@@ -124,7 +124,7 @@ def filtering_of(root: str) -> Filtering:
     return filtering(int(root.removeprefix("winograd")))
 
 
-def operators(convolution: Convolution, root: str, lanes: int) -> list[TensorExpr]:
+def operators(convolution: Convolution3x3, root: str, lanes: int) -> list[TensorExpr]:
     """The operators of a root, in order. Raises KeyError for a root not in ROOTS."""
     if root == DIRECT:
         return [_direct(convolution, lanes)]
@@ -136,7 +136,7 @@ def operators(convolution: Convolution, root: str, lanes: int) -> list[TensorExp
     ]
 
 
-def _direct(c: Convolution, lanes: int) -> TensorExpr:
+def _direct(c: Convolution3x3, lanes: int) -> TensorExpr:
     n, g, cob, y, x, co, cib, p, q, ci = map(_axis, range(10))
     rows, columns = index((1, 3), (1, 7)), index((1, 4), (1, 8))
     inner, outer = _blocks(c.channels, lanes), _blocks(c.filters, lanes)
@@ -146,16 +146,16 @@ def _direct(c: Convolution, lanes: int) -> TensorExpr:
     return tensor_expr(
         [*_axes("parallel", *sizes), *_axes("reduction", inner, TAPS, TAPS, lanes)],
         [
-            Access(image, 4, (n, g, cib, rows, columns, ci)),
-            Access(weights, 4, (g, cob, cib, p, q, ci, co)),
+            TensorAccess(image, 4, (n, g, cib, rows, columns, ci)),
+            TensorAccess(weights, 4, (g, cob, cib, p, q, ci, co)),
         ],
-        [Access(sizes, 4, (n, g, cob, y, x, co))],
+        [TensorAccess(sizes, 4, (n, g, cob, y, x, co))],
         kind="convolution",
         epilogue_ops=_EPILOGUE,
     )
 
 
-def _inputs(c: Convolution, f: Filtering, lanes: int) -> TensorExpr:
+def _inputs(c: Convolution3x3, f: Filtering, lanes: int) -> TensorExpr:
     n, g, cib, th, i, j, tw, ci = map(_axis, range(8))
     tiles = [-(-size // f.size) for size in (c.height, c.width)]
     rows, columns = index((f.size, 3), (1, 8)), index((f.size, 6), (1, 9))
@@ -163,15 +163,19 @@ def _inputs(c: Convolution, f: Filtering, lanes: int) -> TensorExpr:
     sizes = (c.images, c.groups, inner, tiles[0], f.products, f.products, tiles[1], lanes)
     return tensor_expr(
         [*_axes("parallel", *sizes), *_axes("whole", f.products, f.products)],
-        [Access((c.images, c.groups, inner, high, wide, lanes), 4, (n, g, cib, rows, columns, ci))],
-        [Access(sizes, 4, (n, g, cib, th, i, j, tw, ci))],
+        [
+            TensorAccess(
+                (c.images, c.groups, inner, high, wide, lanes), 4, (n, g, cib, rows, columns, ci)
+            )
+        ],
+        [TensorAccess(sizes, 4, (n, g, cib, th, i, j, tw, ci))],
         kind="transform",
         ops=2 * _work(f.inputs),
         periods=((4, f.products), (5, f.products)),
     )
 
 
-def _products(c: Convolution, f: Filtering, lanes: int) -> TensorExpr:
+def _products(c: Convolution3x3, f: Filtering, lanes: int) -> TensorExpr:
     n, g, cob, th, i, j, tw, co, cib, ci = map(_axis, range(10))
     inner, outer = _blocks(c.channels, lanes), _blocks(c.filters, lanes)
     tiles = [-(-size // f.size) for size in (c.height, c.width)]
@@ -180,15 +184,15 @@ def _products(c: Convolution, f: Filtering, lanes: int) -> TensorExpr:
     return tensor_expr(
         [*_axes("parallel", c.images, c.groups, outer, *rest), *_axes("reduction", inner, lanes)],
         [
-            Access((c.images, c.groups, inner, *rest), 4, (n, g, cib, th, i, j, tw, ci)),
-            Access(weights, 4, (i, j, g, cob, cib, ci, co)),
+            TensorAccess((c.images, c.groups, inner, *rest), 4, (n, g, cib, th, i, j, tw, ci)),
+            TensorAccess(weights, 4, (i, j, g, cob, cib, ci, co)),
         ],
-        [Access((c.images, c.groups, outer, *rest), 4, (n, g, cob, th, i, j, tw, co))],
+        [TensorAccess((c.images, c.groups, outer, *rest), 4, (n, g, cob, th, i, j, tw, co))],
         kind="contraction",
     )
 
 
-def _outputs(c: Convolution, f: Filtering, lanes: int) -> TensorExpr:
+def _outputs(c: Convolution3x3, f: Filtering, lanes: int) -> TensorExpr:
     n, g, cob, y, x, co, i, j = map(_axis, range(8))
     tiles = [-(-size // f.size) for size in (c.height, c.width)]
     rows, columns = (index((1, floordiv(axis, f.size))) for axis in (y, x))
@@ -197,8 +201,8 @@ def _outputs(c: Convolution, f: Filtering, lanes: int) -> TensorExpr:
     sizes = (c.images, c.groups, outer, c.height, c.width, lanes)
     return tensor_expr(
         [*_axes("parallel", *sizes), *_axes("whole", f.products, f.products)],
-        [Access(products, 4, (n, g, cob, rows, i, j, columns, co))],
-        [Access(sizes, 4, (n, g, cob, y, x, co))],
+        [TensorAccess(products, 4, (n, g, cob, rows, i, j, columns, co))],
+        [TensorAccess(sizes, 4, (n, g, cob, y, x, co))],
         kind="transform",
         ops=2 * _work(f.outputs) + _EPILOGUE,
         periods=((3, f.size), (4, f.size)),

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rcompiler.roller.expr import Access
+from rcompiler.roller.expr import TensorAccess
 from rcompiler.roller.index import Index, Number
 
 
-def inside(access: Access, sizes: Sequence[int]) -> tuple[float, ...]:
+def inside(access: TensorAccess, sizes: Sequence[int]) -> tuple[float, ...]:
     """Per dimension, how much of what a box of `sizes` names is there: a part of a concatenation is
     read for some results only.
     """
@@ -20,7 +20,7 @@ def inside(access: Access, sizes: Sequence[int]) -> tuple[float, ...]:
 
 
 def runs(
-    access: Access, sizes: Sequence[Number], line: int, shares: Sequence[float]
+    access: TensorAccess, sizes: Sequence[Number], line: int, shares: Sequence[float]
 ) -> tuple[Number, Number]:
     """Pieces of neighbouring bytes that a tile of `sizes` touches: how many, and bytes of each.
 
@@ -43,7 +43,7 @@ def runs(
 
 
 def _extent(
-    access: Access, dim: Index | None, size: int, share: float, sizes: Sequence[Number]
+    access: TensorAccess, dim: Index | None, size: int, share: float, sizes: Sequence[Number]
 ) -> Number:
     """Positions of one dimension; with the holes of strided accesses, which move through the levels
     of memory as well.

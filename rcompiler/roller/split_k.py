@@ -15,7 +15,7 @@ from rcompiler.device.model import Device
 from rcompiler.roller.choice import shortest_task_ns
 from rcompiler.roller.construct import paced
 from rcompiler.roller.decision import Decision
-from rcompiler.roller.expr import Access, ExpressionError, TensorExpr, index, tensor_expr
+from rcompiler.roller.expr import ExpressionError, TensorAccess, TensorExpr, index, tensor_expr
 from rcompiler.roller.index import Index
 
 _LEAST = 32  # steps of a part at least
@@ -54,11 +54,11 @@ def partial(expr: TensorExpr, axis: int, parts: int) -> TensorExpr:
     size = expr.axes[axis].size // parts
     rename = {old: (old + 1, 1) for old in range(len(expr.axes))}
 
-    def part(access: Access) -> Access:
+    def part(access: TensorAccess) -> TensorAccess:
         if access.dims is None:
             return access
         dims = (dim and _split(dim.rename(rename), axis + 1, size) for dim in access.dims)
-        return Access(access.shape, access.itemsize, tuple(dims))
+        return TensorAccess(access.shape, access.itemsize, tuple(dims))
 
     axes = [(a.name, size if i == axis else a.size, a.kind) for i, a in enumerate(expr.axes)]
     output = expr.outputs[0]
@@ -66,7 +66,7 @@ def partial(expr: TensorExpr, axis: int, parts: int) -> TensorExpr:
     return tensor_expr(
         [("part", parts, "parallel"), *axes],
         [part(access) for access in expr.inputs],
-        [Access((parts, *output.shape), output.itemsize, (index((1, 0)), *written))],
+        [TensorAccess((parts, *output.shape), output.itemsize, (index((1, 0)), *written))],
         kind=expr.kind,
         ops=expr.ops,
         in_parts=expr.in_parts,
@@ -81,8 +81,8 @@ def total(expr: TensorExpr, parts: int) -> TensorExpr:
     at = tuple(index((1, d)) for d in range(rank))
     return tensor_expr(
         [*axes, ("part", parts, "reduction")],
-        [Access((parts, *output.shape), output.itemsize, (index((1, rank)), *at))],
-        [Access(output.shape, output.itemsize, at)],
+        [TensorAccess((parts, *output.shape), output.itemsize, (index((1, rank)), *at))],
+        [TensorAccess(output.shape, output.itemsize, at)],
         kind="reduction",
         ops=2.0,
         epilogue_ops=expr.epilogue_ops,

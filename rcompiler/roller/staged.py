@@ -29,8 +29,8 @@ from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.unit_cost import costs_of
 from rcompiler.roller.vectors import choose_vector_axis
 
-_WORTH = 2  # times the hand-off that a task of several stages takes at least
-_BESIDE = 12  # operators of several stages that have EUs of their own
+_HAND_OFFS = 2  # times the hand-off that a task of several stages takes at least
+_SIDE_BY_SIDE = 12  # operators of several stages that have EUs of their own
 _ROOM = 0.5  # of the largest private level is for kept tiles: the operands pass through it too
 
 
@@ -74,8 +74,8 @@ def _constructed(
     found = [chain.decision(first).compared(behind), *map(chain.decision, wider)]
     best = float(spans(chain.costs, device, eus)[[first, *wider]].min())
     found += _shrunk(chain, stages, own, best, eus)
-    along = any(each.space.horizontal for each in (model, *own.values()))
-    return preferred(found, eus) if along else found
+    horizontal = any(each.space.horizontal for each in (model, *own.values()))
+    return preferred(found, eus) if horizontal else found
 
 
 def _shrunk(
@@ -94,13 +94,13 @@ def _shrunk(
     model, found = chain.model, list[Decision]()
     if eus == 1 or model.expr.unit is not None:
         return []
-    least, most = _WORTH * model.device.costs.hand_off_ns, max(eus // _BESIDE, 2)
+    least, most = _HAND_OFFS * model.device.costs.hand_off_ns, max(eus // _SIDE_BY_SIDE, 2)
     for register in smaller_registers(model, chain.register, eus):
         smaller = _Chain.of(model, register, stages, own, within=True)
         long = smaller.costs.ns >= model.device.costs.min_task_ns
         few = (smaller.costs.ns >= least) & (smaller.costs.tasks <= most)
-        worth = smaller.allowed & (long | few)
-        span = np.where(worth, spans(smaller.costs, model.device, eus), np.inf)
+        eligible = smaller.allowed & (long | few)
+        span = np.where(eligible, spans(smaller.costs, model.device, eus), np.inf)
         number = int(span.argmin())
         if span[number] < 0.9 * best:
             best = float(span[number])
@@ -170,9 +170,9 @@ def _together(costs: Sequence[TaskCosts]) -> TaskCosts:
         each = [dict(zip(one.parts, getattr(one, field), strict=True)) for one in costs]
         return np.stack([sum(named[name] for named in each if name in named) for name in names])
 
-    times, apart = rows("times"), rows("apart")
-    ns, limit = sum(one.ns for one in costs), (times + apart).argmax(axis=0)
-    return replace(costs[0], ns=ns, limit=limit, parts=names, times=times, apart=apart)
+    times, serial = rows("times"), rows("serial")
+    ns, limit = sum(one.ns for one in costs), (times + serial).argmax(axis=0)
+    return replace(costs[0], ns=ns, limit=limit, parts=names, times=times, serial=serial)
 
 
 def _explained(

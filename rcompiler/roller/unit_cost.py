@@ -14,9 +14,17 @@ from itertools import product
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.cost import FIT, Parts, TaskCosts, blended, peak_ns, task_costs, unevenness
+from rcompiler.roller.cost import (
+    FIT,
+    ReductionParts,
+    TaskCosts,
+    blended,
+    peak_ns,
+    task_costs,
+    unevenness,
+)
 from rcompiler.roller.expr import TensorExpr
-from rcompiler.roller.matrix_unit import LINES, Cover, UnitProduct, Work, box_of, work_of
+from rcompiler.roller.matrix_unit import LINES, BlockWork, Cover, UnitProduct, box_of, work_of
 from rcompiler.roller.nest import Array, Nest
 from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.rtile import splits
@@ -73,7 +81,11 @@ def _granule(expr: TensorExpr, device: Device, axis: int) -> int:
 
 
 def costs_of(
-    model: RegisterModel, register: RegisterTile, tiles: Array, order: Sequence[int], *parts: Parts
+    model: RegisterModel,
+    register: RegisterTile,
+    tiles: Array,
+    order: Sequence[int],
+    *parts: ReductionParts,
 ) -> TaskCosts:
     """What rTasks of `tiles` take on the unit that computes their sums; see `task_costs`."""
     if model.expr.unit is None:
@@ -99,8 +111,8 @@ def unit_costs(
     works = [work_of_tasks(expr, unit, tile) for tile in tiles.tolist()]
     padded, shared = (np.array([getattr(w, n) for w in works]) for n in ("padded", "shared"))
     points = math.prod(max(1, expr.axes[p].size) for p in expr.parallel)
-    beside = points * expr.epilogue_ops / device.compute.peak(expr.compute_bytes)
-    compute = 2 * unit.steps * padded / device.compute.matrix_rate(unit.unit) + beside
+    epilogue = points * expr.epilogue_ops / device.compute.peak(expr.compute_bytes)
+    compute = 2 * unit.steps * padded / device.compute.matrix_rate(unit.unit) + epilogue
     first = device.first_level
     times = [compute / tasks, shared * unit.steps * unit.unit.item / first.bandwidth / tasks]
     names, transaction = ["compute", first.name], device.main_memory.line
@@ -112,14 +124,14 @@ def unit_costs(
         times.append(nest.traffic(capacity) / outer.bandwidth / tasks)
         names.append(outer.name)
     alone = np.stack([np.broadcast_to(t, tasks.shape) for t in times])
-    apart = np.zeros_like(alone)
-    ns = np.maximum(blended(alone, apart, device), peak_ns(expr, device) / tasks)
+    serial = np.zeros_like(alone)
+    ns = np.maximum(blended(alone, serial, device), peak_ns(expr, device) / tasks)
     none = np.zeros(len(tiles), bool)
     uneven = unevenness(expr, tiles)
-    return TaskCosts(ns, tasks, alone.argmax(axis=0), tuple(names), alone, apart, uneven, none)
+    return TaskCosts(ns, tasks, alone.argmax(axis=0), tuple(names), alone, serial, uneven, none)
 
 
-def work_of_tasks(expr: TensorExpr, unit: UnitProduct, tile: Sequence[int]) -> Work:
+def work_of_tasks(expr: TensorExpr, unit: UnitProduct, tile: Sequence[int]) -> BlockWork:
     """What the rTasks of `tile` do together; those at the end of an axis count for what they are.
 
     Tiles count along the padding of results too, of which nothing is multiplied.
@@ -129,7 +141,7 @@ def work_of_tasks(expr: TensorExpr, unit: UnitProduct, tile: Sequence[int]) -> W
         size = max(1, expr.axes[axis].size)
         step = min(step, size)
         choices.append([end for end in ((step, size // step), (size % step, 1)) if all(end)])
-    total = Work()
+    total = BlockWork()
     for choice in product(*choices):
         times = math.prod(count for _, count in choice)
         total = total.plus(work_of(unit, _all_axes(expr, [n for n, _ in choice])), times)

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from rcompiler.device.model import Device
-from rcompiler.roller.expr import Access, TensorExpr
+from rcompiler.roller.expr import TensorAccess, TensorExpr
 
 # Bytes of the smallest elements of which a vector of every other one is taken out of two vectors:
 # AVX2 has no single instruction for smaller ones.
@@ -60,7 +60,9 @@ def vector_cost(expr: TensorExpr, axis: int, lanes: int, device: Device) -> floa
     return slots * waste / lanes
 
 
-def load_slots(expr: TensorExpr, access: Access, axis: int, lanes: int, device: Device) -> float:
+def load_slots(
+    expr: TensorExpr, access: TensorAccess, axis: int, lanes: int, device: Device
+) -> float:
     """Load (or store) slots of one vector along `axis`: 1 if contiguous or a broadcast.
 
     A block of lanes rows that is turned takes a load and log2(lanes) shuffles for each row, also
@@ -79,7 +81,7 @@ def load_slots(expr: TensorExpr, access: Access, axis: int, lanes: int, device: 
     return float(lanes)
 
 
-def turns(expr: TensorExpr, access: Access, axis: int, vector: int, lanes: int) -> bool:
+def turns(expr: TensorExpr, access: TensorAccess, axis: int, vector: int, lanes: int) -> bool:
     """Whether an access is contiguous along `axis` but strided along the vector axis."""
     size, along = expr.axes[axis].size, expr.axes[vector].size
     return (
@@ -93,6 +95,6 @@ def _scalar_cost(expr: TensorExpr) -> float:
     return 1.0 + sum(1.0 if _every_point(expr, a) else 0.05 for a in expr.accesses)
 
 
-def _every_point(expr: TensorExpr, access: Access) -> bool:
+def _every_point(expr: TensorExpr, access: TensorAccess) -> bool:
     """Whether the access moves in the innermost loops, not once per output tile."""
     return not expr.reduction or any(map(access.moves_with, expr.reduction))

@@ -31,7 +31,7 @@ from rcompiler.runtime.program import (
     IndexCheck,
     IndexRange,
     KernelEntry,
-    Limits,
+    OperandLimits,
     Program,
     Tensor,
     check_program,
@@ -66,6 +66,9 @@ class Artifact:
         stages: texts by name: the compilation stages, and the report as JSON.
         ranges: of inputs whose elements are indices.
         checks: of indices that the model computes; external bases behind those of the outputs.
+
+    Raises:
+        ArtifactError: the constants are no block of bytes.
     """
 
     image: Image | GpuImage
@@ -133,7 +136,7 @@ class Artifact:
             self.image.check_boxes([len(kernel.operand_bytes) for kernel in self.kernels])
         outer, alignment = (self.inputs, self.written), self.image.INPUT_ALIGNMENT
         pinned = self.image.pinned
-        limits = Limits.of(self.arena_bytes, self.constants.size, *outer, alignment, pinned)
+        limits = OperandLimits.of(self.arena_bytes, self.constants.size, *outer, alignment, pinned)
         for program in self.programs:
             check_program(program, self.kernels, limits)
 
@@ -144,7 +147,10 @@ class Artifact:
         return _certificate(header, {name: container.describe(s) for name, s in sections.items()})
 
     def stage(self, name: str) -> str:
-        """Text of a compilation stage.
+        """The text of a compilation stage.
+
+        Args:
+            name: one of `stages`.
 
         Raises:
             ArtifactError: the artifact does not carry this stage.
@@ -156,6 +162,9 @@ class Artifact:
 
     def save(self, path: str | Path) -> None:
         """Write the file, atomically; equal artifacts give equal bytes.
+
+        Args:
+            path: of the file, by custom with the suffix `.rcx`.
 
         Raises:
             ArtifactError: it cannot be written; what was there before is untouched.
@@ -178,7 +187,13 @@ class Artifact:
         """Read a file, check that it is whole and consistent. Nothing of it is executed.
 
         Args:
-            full, mapped, sha256: see `container.read`.
+            path: of the file.
+            full: check the sha256 of large weights, too.
+            mapped: map weights into memory instead of reading them.
+            sha256: read the file only if this (64 hex digits) is its digest.
+
+        Returns:
+            What `save` has written.
 
         Raises:
             ArtifactError: naming the file, the reason and what to do.
@@ -190,10 +205,14 @@ class Artifact:
 
     @staticmethod
     def from_bytes(data: bytes) -> "Artifact":
-        """The same of what `to_bytes` has made, or a file holds: all of it is checked.
+        """The artifact of what `to_bytes` has made, or a file holds: all of it is checked.
+
+        Args:
+            data: all of the bytes.
 
         Raises:
-            ArtifactError, DeviceError: as `load`.
+            ArtifactError: they are no compiled model, or are damaged.
+            DeviceError: there is not enough memory.
         """
         if not isinstance(data, bytes):
             raise ArtifactError(

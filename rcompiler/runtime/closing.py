@@ -22,17 +22,29 @@ class Closable:
         raise NotImplementedError
 
     def check_open(self) -> None:
-        """Raises DeviceError where the model is closed."""
+        """Refuse to go on where the model is closed.
+
+        Raises:
+            DeviceError: it is.
+        """
         if self.closed:
             raise DeviceError(CLOSED)
 
     def __enter__(self) -> Self:
-        """The model itself. Raises DeviceError where it is closed."""
+        """The model itself.
+
+        Raises:
+            DeviceError: it is closed.
+        """
         self.check_open()
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Close it, whether the block ended well or not."""
+        """Close it, whether the block ended well or not.
+
+        Args:
+            *raised: what the block raised, which goes on.
+        """
         self.close()
 
 

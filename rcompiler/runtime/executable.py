@@ -21,7 +21,7 @@ from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import Results, address, arena
 from rcompiler.runtime.outputs import Outputs
 from rcompiler.runtime.pace import keep_pace
-from rcompiler.runtime.schedule import Schedule, combine
+from rcompiler.runtime.schedule import ThreadSchedule, combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
 
 _Array = np.ndarray  # a name that the path of every call looks up
@@ -55,17 +55,18 @@ class Executable(Closable):
         """Check, load the code, reserve the arena, start the threads.
 
         Args:
+            artifact: what is run.
             eus: threads to use; None = one per EU of the artifact, at most one per CPU that this
-                process may use, by its affinity and its control groups. Fewer threads than EUs
-                give the same results; more CPUs than EUs are of no use. Asking for more than
-                there are CPUs is possible and slow. Beside other programs a launch may run on
-                the calling thread alone, where that is faster.
+                process may use, by its affinity and its control groups. Fewer threads than EUs give
+                the same results; more CPUs than EUs are of no use. Asking for more than there are
+                CPUs is possible and slow. Beside other programs a launch may run on the calling
+                thread alone, where that is faster.
             pin: bind each worker to a CPU. The calling thread is never bound.
-            wait_limit_s: after so long without progress a launch fails instead of hanging; up to
-                a day.
+            wait_limit_s: after so long without progress a launch fails instead of hanging; up to a
+                day.
             timed: note when each run of rTasks begins and ends, see `times`; some 50 ns a run.
-            validate: the full proof (no race, no deadlock) over the artifact's programs; raises
-                to refuse. Called after the structural check, before any code is loaded.
+            validate: the full proof (no race, no deadlock) over the artifact's programs; raises to
+                refuse. Called after the structural check, before any code is loaded.
 
         Raises:
             ArtifactError: the artifact contradicts itself or needs another CPU.
@@ -101,7 +102,7 @@ class Executable(Closable):
         threads = min(self.eus, _busy(artifact))
         schedule = combine(artifact.programs, threads)
 
-        def make(schedule: Schedule) -> Team:
+        def make(schedule: ThreadSchedule) -> Team:
             return Team(code, artifact.kernels, schedule, waiting, pin, timed)
 
         def make_paced() -> Team:
@@ -165,6 +166,9 @@ class Executable(Closable):
             outputs: the same; they must be writable, start at a multiple of 64 bytes and share no
                 memory with other arrays of the binding. None: new ones.
 
+        Returns:
+            What runs the model on these arrays when it is called.
+
         Raises:
             ShapeError: an array is missing, unknown, or cannot be used where it lies.
             DeviceError: there is no memory for new ones, or the model is closed.
@@ -177,8 +181,9 @@ class Executable(Closable):
     def times(self) -> dict[str, list[Any]]:
         """When each run of rTasks of the last inference ran, if the model is timed.
 
-        Returns columns, an entry for each run: operator, first (its first rTask), eu (the thread),
-        start_ns and end_ns from the start of the inference.
+        Returns:
+            Columns, an entry for each run: operator, first (its first rTask), eu (the thread),
+                start_ns and end_ns from the start of the inference.
 
         Raises:
             DeviceError: the model is closed, or not timed.
@@ -201,11 +206,25 @@ class Executable(Closable):
             self._arena = np.empty(0, np.uint8)
 
     def stage(self, name: str) -> str:
-        """Text of a compilation stage, when the artifact carries it (see `Artifact.stage`)."""
+        """The text of a compilation stage (see `Artifact.stage`).
+
+        Args:
+            name: of the stage.
+
+        Raises:
+            ArtifactError: the artifact does not carry it.
+        """
         return self.artifact.stage(name)
 
     def save(self, path: str | Path) -> None:
-        """Write the artifact (see `Artifact.save`)."""
+        """Write the artifact (see `Artifact.save`).
+
+        Args:
+            path: of the file.
+
+        Raises:
+            ArtifactError: it cannot be written.
+        """
         self.artifact.save(path)
 
 

@@ -34,6 +34,9 @@ class Outputs(list[_Item]):
     def __getitem__(self, at: SupportsIndex | str | slice) -> _Item | list[_Item]:
         """The item at a position or of a name, or a list of those of a slice.
 
+        Args:
+            at: a position, a name or a slice.
+
         Raises:
             ShapeError: there is no output of that name, or items were added or taken out.
             IndexError: there is no such position.

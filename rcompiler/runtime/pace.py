@@ -25,7 +25,7 @@ _REST = 256, 1 << 16  # the same after a trial that was of no use
 _OFF = 1.25  # a launch took so many times the caller's time on a CPU: it waited, or was interrupted
 
 
-class Step(Enum):
+class LaunchMode(Enum):
     """What a launch is: on all threads, the same with its times noted, or on one thread."""
 
     PLAIN, TIMED, ALONE = range(3)
@@ -38,27 +38,27 @@ class Pace:
         self._threads = threads
         self._took: Callable[[int, int], None] = self._sampled
         self._count, self._rest, self._next_rest = _EVERY, 0, _REST[0]
-        self._step = Step.PLAIN
+        self._step = LaunchMode.PLAIN
         self._walls: list[int] = []
         self._disturbed = 0
         self._usual = 0.0  # ns of a launch on all threads, when one thread was tried last
         self._alone: deque[int] = deque(maxlen=_RECENT)
         self._patience, self._wins = _AGAIN[0], 0
 
-    def step(self) -> Step:
+    def step(self) -> LaunchMode:
         """What the next launch is; unless PLAIN, `took` is to be called after it."""
         self._count += 1
-        if self._step is Step.PLAIN and self._count >= self._rest + _EVERY:
+        if self._step is LaunchMode.PLAIN and self._count >= self._rest + _EVERY:
             self._count = self._rest = 0
-            return Step.TIMED
-        if self._step is Step.ALONE and self._count > self._patience:
+            return LaunchMode.TIMED
+        if self._step is LaunchMode.ALONE and self._count > self._patience:
             self._look_again()
         return self._step
 
     def skip(self) -> int:
         """How many launches from now on are PLAIN, whatever comes of them; `step` goes on behind
         these."""
-        if self._step is not Step.PLAIN:
+        if self._step is not LaunchMode.PLAIN:
             return 0
         left = max(self._rest + _EVERY - 1 - self._count, 0)
         self._count += left
@@ -74,7 +74,7 @@ class Pace:
 
     def _sampled(self, wall: int, cpu: int) -> None:
         if self._is_disturbed(wall, cpu):
-            self._step, self._took = Step.TIMED, self._watched
+            self._step, self._took = LaunchMode.TIMED, self._watched
             self._walls, self._disturbed = [], 0
 
     def _watched(self, wall: int, cpu: int) -> None:
@@ -86,7 +86,7 @@ class Pace:
             self._begin_sampling()
             return
         self._usual = median(self._walls)
-        self._step, self._took = Step.ALONE, self._tried
+        self._step, self._took = LaunchMode.ALONE, self._tried
         self._alone.clear()
         self._count, self._patience = 0, _AGAIN[0]
 
@@ -108,12 +108,12 @@ class Pace:
         self._alone.append(wall)
 
     def _look_again(self) -> None:
-        self._step, self._took, self._wins = Step.TIMED, self._together_again, 0
+        self._step, self._took, self._wins = LaunchMode.TIMED, self._together_again, 0
 
     def _together_again(self, wall: int, cpu: int) -> None:
         """Three launches in a row that are faster on all threads: the others have gone."""
         if wall >= median(self._alone):
-            self._step, self._took = Step.ALONE, self._ran_alone
+            self._step, self._took = LaunchMode.ALONE, self._ran_alone
             self._count, self._patience = 0, min(2 * self._patience, _AGAIN[1])
             return
         self._wins += 1
@@ -121,7 +121,7 @@ class Pace:
             self._begin_sampling()
 
     def _begin_sampling(self, rest: int = 0) -> None:
-        self._step, self._took = Step.PLAIN, self._sampled
+        self._step, self._took = LaunchMode.PLAIN, self._sampled
         self._count, self._rest = 0, rest
 
 
@@ -158,17 +158,17 @@ class _Paced:
 
     def _start(self, bases: int | bytes) -> int:
         step = self._pace.step()
-        if step is Step.PLAIN:
+        if step is LaunchMode.PLAIN:
             self._skipped = self._pace.skip()
             return self._together(bases)
-        alone = self._alone_team() if step is Step.ALONE else None
+        alone = self._alone_team() if step is LaunchMode.ALONE else None
         launch = alone.start if alone else self._together
         wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
         result = launch(bases)
         cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
         if alone and result:
             alone.failed(result)
-        if alone or step is Step.TIMED:
+        if alone or step is LaunchMode.TIMED:
             self._pace.took(wall, cpu)
         return result
 

@@ -8,14 +8,14 @@ import numpy as np
 
 from rcompiler.runtime import tables
 from rcompiler.runtime.loops import executed, iterations, lines, parse
-from rcompiler.runtime.schedule import Piece, Schedule
+from rcompiler.runtime.schedule import Stream, ThreadSchedule
 
 Place = tuple[int, tuple[int, ...]]  # word of a stream, iterations of the loops around it
 
 
 def at_word(
-    schedule: Schedule, words: np.ndarray, positions: Sequence[int], eu: int
-) -> tuple[Piece, Place]:
+    schedule: ThreadSchedule, words: np.ndarray, positions: Sequence[int], eu: int
+) -> tuple[Stream, Place]:
     """Where an EU is. positions: the word that each EU is at, counted from the start of its stream;
     words: of the schedule, as the EUs left them, because loops count in them.
     """
@@ -25,7 +25,7 @@ def at_word(
     return piece, (position, tuple(turns))
 
 
-def after_steps(schedule: Schedule, steps: Sequence[int], eu: int) -> tuple[Piece, Place]:
+def after_steps(schedule: ThreadSchedule, steps: Sequence[int], eu: int) -> tuple[Stream, Place]:
     """Where an EU is. steps: instructions that each EU has executed; jumps of loops are none."""
     piece = schedule.threads[eu]
     found: Place = (0, ())
@@ -44,8 +44,8 @@ class PostMortem:
         before: launches before this one.
     """
 
-    schedule: Schedule
-    place: Callable[[int], tuple[Piece, Place]]
+    schedule: ThreadSchedule
+    place: Callable[[int], tuple[Stream, Place]]
     counts: Sequence[int]
     before: int
 
@@ -111,7 +111,7 @@ class PostMortem:
                 if gone and line.opcode == tables.SIGNAL and line.at(index)[0] == event:
                     yield f"{who} at word {line.position}"
 
-    def _open(self) -> Iterator[tuple[str, Piece, Place]]:
+    def _open(self) -> Iterator[tuple[str, Stream, Place]]:
         """What is not over: whose it is, and from where on."""
         for eu, own in enumerate(self.schedule.threads):
             piece, now = self.place(eu)
@@ -124,7 +124,7 @@ class PostMortem:
                 yield f"queue {piece.queue}", piece, (0, ())
 
 
-def _take(own: Piece, event: int) -> Place:
+def _take(own: Stream, event: int) -> Place:
     """Where in its stream a thread is that runs one of the queues that this event counts."""
     for line in lines(parse(own.stream)):
         if line.opcode == tables.TAKE and line.operands[0] == event:
@@ -132,7 +132,7 @@ def _take(own: Piece, event: int) -> Place:
     raise AssertionError(f"no thread takes queues of event {event}")
 
 
-def _neighbours(piece: Piece, now: Place) -> str:
+def _neighbours(piece: Stream, now: Place) -> str:
     names = piece.operators
     done = 0
     for line, index in executed(parse(piece.stream)):

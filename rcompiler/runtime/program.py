@@ -34,7 +34,13 @@ MAX_OPERANDS = 1 << 14  # of a kernel: their addresses are on the stack of the t
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output: ONNX name, static shape, numpy or ml_dtypes name of the type."""
+    """An input or output.
+
+    Attributes:
+        name: as in the ONNX model.
+        shape: static.
+        dtype: name of the type in numpy or ml_dtypes.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -42,7 +48,11 @@ class Tensor:
 
     @property
     def itemsize(self) -> int:
-        """Bytes per element in memory; `bool` and the 4-bit types take one."""
+        """Bytes per element in memory; `bool` and the 4-bit types take one.
+
+        Raises:
+            ArtifactError: there is no such type.
+        """
         if self.dtype in _NUMPY_TYPES:
             return np.dtype(self.dtype).itemsize
         if self.dtype in _EXTENSION_BYTES:
@@ -74,7 +84,13 @@ class Tensor:
 
 @dataclass(frozen=True)
 class IndexRange:
-    """All elements of an input lie in [first, last]: they are indices of node `reader`."""
+    """All elements of an input are indices, and must lie in a range.
+
+    Attributes:
+        input: its name.
+        first, last: the least and the largest index.
+        reader: the node that reads them.
+    """
 
     input: str
     first: int
@@ -84,9 +100,13 @@ class IndexRange:
 
 @dataclass(frozen=True)
 class IndexCheck:
-    """What the model says of indices that it computes itself, for node `reader`.
+    """What the model says of indices that it computes itself.
 
-    It is an int64 scalar behind the outputs: an index that is not in [first, last], or 0.
+    It is an int64 scalar behind the outputs: an index that is outside of the range, or 0.
+
+    Attributes:
+        first, last: the least and the largest index.
+        reader: the node that reads them.
     """
 
     first: int
@@ -120,6 +140,7 @@ class Program:
     """One launch: a stream per EU; or, of a dynamic program, one per queue, which the EUs take.
 
     Attributes:
+        name: as in the schedule.
         streams: int64 words, see `runtime.tables`.
         events: names, by event number.
         operators: per stream, the operator that its i-th RUN belongs to.
@@ -143,7 +164,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Limits:
+class OperandLimits:
     """What the operands of a RUN are checked against, by base: bytes, may it be written, and what
     offsets into it must be multiples of. pinned: bytes that each EU keeps in its own memory.
     """
@@ -161,14 +182,14 @@ class Limits:
         outputs: Sequence[Tensor],
         input_alignment: int,
         pinned: int = 0,
-    ) -> "Limits":
+    ) -> "OperandLimits":
         """The bases in the order of `runtime.tables`."""
         sizes = (arena, constants, *(t.nbytes for t in (*inputs, *outputs)))
         n, m = len(inputs), len(outputs)
         writable = (True, False, *[False] * n, *[True] * m)
         ours = ALIGNMENT
         alignments = (ours, ours, *[input_alignment] * n, *[ours] * m)
-        return Limits(sizes, writable, alignments, pinned)
+        return OperandLimits(sizes, writable, alignments, pinned)
 
 
 def check_tensor(tensor: Tensor) -> None:
@@ -188,7 +209,7 @@ def check_range(first: int, last: int, reader: str) -> None:
         raise ArtifactError(f"{reader}: indices from {first} to {last} are impossible")
 
 
-def check_program(program: Program, kernels: Sequence[KernelEntry], limits: Limits) -> None:
+def check_program(program: Program, kernels: Sequence[KernelEntry], limits: OperandLimits) -> None:
     """Refuse a program that could leave its buffers or tables.
 
     Raises:
@@ -280,7 +301,7 @@ def _check_queues(program: Program, streams: Sequence[Sequence[Line]]) -> None:
 
 
 def _wrong_run(
-    operands: tuple[int, ...], kernels: Sequence[KernelEntry], limits: Limits
+    operands: tuple[int, ...], kernels: Sequence[KernelEntry], limits: OperandLimits
 ) -> str | None:
     number, first, count, stride, n = operands[:5]
     if not 0 <= number < len(kernels):

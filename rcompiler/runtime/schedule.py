@@ -23,7 +23,7 @@ from rcompiler.runtime.program import Program
 
 
 @dataclass(frozen=True)
-class Piece:
+class Stream:
     """The stream of a thread, or a queue.
 
     Attributes:
@@ -42,7 +42,7 @@ class Piece:
 
 
 @dataclass
-class Schedule:
+class ThreadSchedule:
     """What `runtime.threads` runs.
 
     Attributes:
@@ -55,8 +55,8 @@ class Schedule:
     """
 
     words: np.ndarray
-    threads: list[Piece]
-    queues: list[Piece]
+    threads: list[Stream]
+    queues: list[Stream]
     events: list[str]
     totals: list[int]
     operands: int
@@ -66,7 +66,7 @@ class Schedule:
         """One per thread."""
         return [piece.stream for piece in self.threads]
 
-    def find(self, thread: int, position: int) -> tuple[Piece, int]:
+    def find(self, thread: int, position: int) -> tuple[Stream, int]:
         """What stands at a position, counted from the start of a thread's stream, and the position
         in it."""
         word = self.threads[thread].start + position
@@ -107,7 +107,7 @@ class _Step:
 _BARRIER = Line(0, tables.BARRIER, ())
 
 
-def combine(programs: Sequence[Program], threads: int) -> Schedule:
+def combine(programs: Sequence[Program], threads: int) -> ThreadSchedule:
     """Programs in order, as `threads` streams.
 
     Programs must have passed `check_program`. A program with fewer EUs leaves threads idle; one
@@ -147,12 +147,12 @@ def combine(programs: Sequence[Program], threads: int) -> Schedule:
     everything = [*result, *(queue for one in taken for queue in one.queues)]
     runs = [line for t in everything for line in lines(t.items) if line.opcode == tables.RUN]
     operands = max((line.operands[4] for line in runs), default=1)
-    return Schedule(*_placed(result, taken), events, totals, max(1, operands))
+    return ThreadSchedule(*_placed(result, taken), events, totals, max(1, operands))
 
 
 def _placed(
     threads: Sequence[_Thread], taken: Sequence[_Taken]
-) -> tuple[np.ndarray, list[Piece], list[Piece]]:
+) -> tuple[np.ndarray, list[Stream], list[Stream]]:
     """One block of words, and where the threads and the queues are in it."""
     streams = [thread.stream() for thread in threads]
     queued = [[queue.stream() for queue in one.queues] for one in taken]
@@ -164,12 +164,12 @@ def _placed(
     words = np.concatenate(parts)
     starts_at = iter(np.cumsum([0, *map(len, parts)]).tolist())
 
-    def piece(stream: np.ndarray, names: Sequence[str], event: int = -1, queue: int = -1) -> Piece:
+    def piece(stream: np.ndarray, names: Sequence[str], event: int = -1, queue: int = -1) -> Stream:
         start = next(starts_at)
-        return Piece(start, words[start : start + len(stream)], names, event, queue)
+        return Stream(start, words[start : start + len(stream)], names, event, queue)
 
     own = [piece(stream, thread.operators) for stream, thread in zip(streams, threads, strict=True)]
-    behind: list[Piece] = []
+    behind: list[Stream] = []
     for one, queues in zip(taken, queued, strict=True):
         _aim(own, one.event, next(starts_at))
         pairs = zip(queues, one.queues, strict=True)
@@ -177,7 +177,7 @@ def _placed(
     return words, own, behind
 
 
-def _aim(threads: Sequence[Piece], event: int, table: int) -> None:
+def _aim(threads: Sequence[Stream], event: int, table: int) -> None:
     """Let the TAKE of each thread that counts with this event find the table of its queues."""
     for piece in threads:
         for line in lines(parse(piece.stream)):

@@ -8,7 +8,7 @@ import numpy as np
 
 from rcompiler.runtime import tables
 from rcompiler.runtime.memory import address, arena
-from rcompiler.runtime.schedule import Piece, Schedule
+from rcompiler.runtime.schedule import Stream, ThreadSchedule
 
 _WORD = 8
 
@@ -16,7 +16,7 @@ _WORD = 8
 class Stamps:
     """The clock readings of the last launch of one schedule."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: ThreadSchedule) -> None:
         """Raises DeviceError when there is no memory."""
         self._starts = [piece.start for piece in schedule.threads]
         self._own = [[run for _, run in _runs(piece)] for piece in schedule.threads]
@@ -60,7 +60,7 @@ class Stamps:
         return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 
-def _runs(piece: Piece) -> Iterator[tuple[int, tuple[str, int]]]:
+def _runs(piece: Stream) -> Iterator[tuple[int, tuple[str, int]]]:
     """Of each RUN of a piece, in order: its word in the block, and operator and first rTask."""
     names = iter(piece.operators)
     for place, opcode, operands in tables.instructions(piece.stream):

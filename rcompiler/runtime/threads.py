@@ -26,7 +26,7 @@ from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
 from rcompiler.runtime.post_mortem import PostMortem, at_word
 from rcompiler.runtime.program import KernelEntry
-from rcompiler.runtime.schedule import Piece, Schedule
+from rcompiler.runtime.schedule import Stream, ThreadSchedule
 from rcompiler.runtime.stamps import Stamps
 
 _WORD = 8
@@ -85,7 +85,7 @@ class Team:
         self,
         code: LoadedImage,
         kernels: Sequence[KernelEntry],
-        schedule: Schedule,
+        schedule: ThreadSchedule,
         waiting: Waiting,
         pin: bool = False,
         timed: bool = False,
@@ -235,7 +235,7 @@ class _Shared:
         self,
         code: LoadedImage,
         kernels: Sequence[KernelEntry],
-        schedule: Schedule,
+        schedule: ThreadSchedule,
         waiting: Waiting,
     ) -> None:
         self.code = code
@@ -276,11 +276,11 @@ class _Shared:
         self.control[at.WORKSPACES] = address(self.workspaces)
         self.control[at.WORKSPACE] = workspace
 
-    def stream(self, piece: Piece) -> np.ndarray:
+    def stream(self, piece: Stream) -> np.ndarray:
         """The words of a stream or queue that threads walk."""
         return self._words[piece.start : piece.start + len(piece.stream)]
 
-    def post_mortem(self, schedule: Schedule, threads: int) -> PostMortem:
+    def post_mortem(self, schedule: ThreadSchedule, threads: int) -> PostMortem:
         """Of the launch that stopped now."""
         positions = self.units[:threads, at.POSITION].tolist()
         place = partial(at_word, schedule, self._words, positions)

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from rcompiler.rammer.timeline import Gap, Span
+from rcompiler.rammer.timeline import IdleSpan, Span
 from rcompiler.viz.arena import Lifetime, occupancy
 from rcompiler.viz.syncs import Signalled, Waited
 from rcompiler.viz.view import View
@@ -52,7 +52,7 @@ def record(view: View) -> str:
         "edges": view.edges,
         "events": view.syncs.events,
         "tasks": _columns(Span, line.spans),
-        "idle": _columns(Gap, line.gaps),
+        "idle": _columns(IdleSpan, line.gaps),
         "waits": _columns(Waited, view.syncs.waits),
         "signals": _columns(Signalled, view.syncs.signals),
         "lifetimes": _columns(Lifetime, view.lifetimes),

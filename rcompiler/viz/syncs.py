@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rcompiler.rammer.program import Barrier, Instruction, Program, Run, Signal, Wait
-from rcompiler.rammer.timeline import BARRIER, TAKE, Gap, Timeline
+from rcompiler.rammer.timeline import BARRIER, TAKE, IdleSpan, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Syncs:
 def synchronisation(programs: Sequence[Program], timeline: Timeline) -> Syncs:
     """All signals and waits. timeline: that of the programs, as `simulate` played them."""
     spans: dict[tuple[int, int], list[int]] = {}
-    gaps: dict[tuple[int, int], list[Gap]] = {}
+    gaps: dict[tuple[int, int], list[IdleSpan]] = {}
     for number, span in enumerate(timeline.spans):
         spans.setdefault((span.program, span.eu), []).append(number)
     for gap in timeline.gaps:
@@ -83,14 +83,14 @@ class _Walk:
         queues: Iterable[Sequence[Instruction]],
         eu: int,
         spans: Sequence[int],
-        gaps: Sequence[Gap],
+        gaps: Sequence[IdleSpan],
     ) -> None:
         """One EU of one launch, and the queues it runs; its gaps begin with the launch itself."""
         now, last, passed = gaps[0].end, -1, 1
         runs = iter(spans)
         open_waits: list[Waited] = []
 
-        def idle(reason: str) -> Gap | None:
+        def idle(reason: str) -> IdleSpan | None:
             """The gap of an instruction that blocked: the one that begins now, for its reason."""
             gap = gaps[passed] if passed < len(gaps) else None
             return gap if gap is not None and (gap.start, gap.reason) == (now, reason) else None

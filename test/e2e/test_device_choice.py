@@ -12,7 +12,7 @@ import rcompiler
 from rcompiler.device.cpu import cpu_device, detect_cpu
 from rcompiler.device.host_flags import LEVELS, host_flags
 from rcompiler.device.measure import VERSION
-from rcompiler.device.measured import Measurement
+from rcompiler.device.measured import MeasurementOrigin
 from rcompiler.device.record import builtin_device, from_json, save_device
 from rcompiler.device.store import fingerprint, record_path
 from rcompiler.driver import host
@@ -26,7 +26,7 @@ X = np.ones((64, 32), np.float32)
 
 def slow(device, ghz=0.5):
     """A record of this machine with another frequency, and so with other estimates."""
-    noted = Measurement(fingerprint(device), "2026-01-02T03:04:05+00:00", VERSION, ("clock",))
+    noted = MeasurementOrigin(fingerprint(device), "2026-01-02T03:04:05+00:00", VERSION, ("clock",))
     compute = replace(device.compute, ghz=ghz)
     return replace(device, compute=compute, measured=True, measurement=noted)
 

@@ -15,7 +15,7 @@ from rcompiler.emulator.faults import EmulationFault
 from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.gpu.executable import GpuExecutable
-from rcompiler.runtime.gpu.tensor_maps import Box
+from rcompiler.runtime.gpu.tensor_maps import TensorMapBox
 
 TARGET = "cuda:emulated-sm_90a"
 HALF = TensorProto.FLOAT16
@@ -241,7 +241,7 @@ def test_the_artifact_keeps_boxes(tmp_path):
     model.save(tmp_path / "m.rcm")
     image = Artifact.load(tmp_path / "m.rcm").image
     assert image.boxes == model.artifact.image.boxes and image.boxes
-    assert all(isinstance(box, Box) for own in image.boxes.values() for box in own)
+    assert all(isinstance(box, TensorMapBox) for own in image.boxes.values() for box in own)
 
 
 def test_a_box_of_an_unknown_operand():

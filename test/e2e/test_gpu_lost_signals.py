@@ -20,7 +20,7 @@ from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.gpu.executable import GpuExecutable
 from rcompiler.runtime.loops import lines, parse
-from rcompiler.runtime.schedule import Schedule, combine
+from rcompiler.runtime.schedule import ThreadSchedule, combine
 
 WITH_SIGNALS = ("rammer", "list", "merge")
 LIMIT = 1e-3  # s of emulated time
@@ -47,7 +47,7 @@ class Wait(NamedTuple):
     count: int
 
 
-def waits(schedule: Schedule, event: int) -> Iterator[Wait]:
+def waits(schedule: ThreadSchedule, event: int) -> Iterator[Wait]:
     for eu, piece in enumerate(schedule.threads):
         names, done = ["", *piece.operators, ""], 0
         for line in lines(parse(piece.stream)):
@@ -90,7 +90,7 @@ class Losing(EmulatedDriver):
         super().write(address, data)
 
 
-def message_of(artifact: Artifact, schedule: Schedule, lost: Lost, seed: int | None) -> str:
+def message_of(artifact: Artifact, schedule: ThreadSchedule, lost: Lost, seed: int | None) -> str:
     """What is said when that signal is lost."""
     hostile = {} if seed is None else {"interleave": True, "seed": seed}
     place = schedule.threads[lost.eu].start + lost.word + 1

@@ -10,7 +10,7 @@ import pytest
 
 import rcompiler
 from rcompiler.driver import isolate
-from rcompiler.driver.steps import Steps
+from rcompiler.driver.steps import CompilationSteps
 from rcompiler.errors import DeviceError, InvalidModel
 from rcompiler.tools import models
 
@@ -118,7 +118,7 @@ def test_compiling_without_another_thread(monkeypatch):
     ],
 )
 def test_no_refusal_is_called_a_defect(error, words):
-    steps = Steps(None)
+    steps = CompilationSteps(None)
     with pytest.raises(DeviceError, match=words), steps.boundary():
         steps.begin("step")
         raise error

@@ -20,10 +20,10 @@ from rcompiler.errors import DeviceError, WrongKernel
 from rcompiler.passes.roller_tile import distinct_bodies
 from rcompiler.profiler import code, profile
 from rcompiler.profiler.index import ProfileIndex
-from rcompiler.profiler.operands import Operands, Tensor
+from rcompiler.profiler.operands import Operands, OperandType
 from rcompiler.profiler.profile import Profiler
 from rcompiler.profiler.storage import NAME
-from rcompiler.profiler.timing import Times
+from rcompiler.profiler.timing import Timings
 from rcompiler.profiler.tuner import KernelWarning, Tuner, kernel_tuner
 from rcompiler.roller.published import published
 from rcompiler.roller.ranking import ranked
@@ -37,7 +37,7 @@ def last_is_best(runs):
     for run in runs:
         run(2)
     ns = tuple(float(1000 * (len(runs) - k)) for k in range(len(runs)))
-    return Times(ns, 5, 0.0, True)
+    return Timings(ns, 5, 0.0, True)
 
 
 def never(*_):
@@ -191,7 +191,7 @@ def test_a_reference_that_is_wrong_is_found_by_computing_in_f64(body, monkeypatc
 
 
 def test_a_write_beyond_a_result_is_seen():
-    operands = Operands([], [Tensor((5,), "f32"), Tensor((3, 0), "i64")])
+    operands = Operands([], [OperandType((5,), "f32"), OperandType((3, 0), "i64")])
     operands.clear()
     assert operands.overrun() is None
     for output in operands.outputs():
@@ -203,7 +203,7 @@ def test_a_write_beyond_a_result_is_seen():
 
 
 def test_copies_of_operands_share_one_piece_of_memory():
-    operands = Operands([np.arange(5, dtype=np.float32)], [Tensor((3,), "f32")])
+    operands = Operands([np.arange(5, dtype=np.float32)], [OperandType((3,), "f32")])
     first, second = operands.copies(2)
     assert operands.size == first.size == 64 + 192  # 20 bytes, 12 bytes and two guards, in lines
     tables = [np.ctypeslib.as_array(s._table) for s in (first, second)]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler.checker import Facts
-from rcompiler.driver.certified import Launch, boxes, flat, resolved, unpacked
+from rcompiler.driver.certified import CheckedLaunch, boxes, flat, resolved, unpacked
 from rcompiler.driver.proof import describe
 from rcompiler.rammer.certificate import certificate
 from rcompiler.rammer.encode import encode
@@ -48,7 +48,7 @@ def facts_of(
         inputs,
     )
     launches = [
-        Launch(
+        CheckedLaunch(
             encode(program, numbers, inputs),
             [[names[s.operator] for s in q if isinstance(s, Run)] for q in program.queues],
             data.get("lines", range(len(program.queues))),
@@ -72,7 +72,7 @@ def facts_of(
     )
 
 
-def launches_of(facts: Facts) -> list[Launch]:
+def launches_of(facts: Facts) -> list[CheckedLaunch]:
     """The launches of facts; raises ArtifactError for words that are no streams."""
     end, launch, line = facts.streams.T
     streams = np.split(facts.words, end[:-1])
@@ -82,7 +82,7 @@ def launches_of(facts: Facts) -> list[Launch]:
     for number, dynamic in enumerate(facts.dynamic.tolist()):
         own = np.flatnonzero(launch == number).tolist()
         each = [streams[n] for n in own], [names[n] for n in own], line[own].tolist()
-        found.append(Launch(*each, dynamic))
+        found.append(CheckedLaunch(*each, dynamic))
     return found
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from oracles._random_graphs import random_graph
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.interpret import Adversary, Interpreter
+from rcompiler.rammer.interpret import Adversary, ScheduleInterpreter
 from rcompiler.rammer.schedule import POLICIES, schedule
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import positive, table
@@ -64,7 +64,7 @@ def try_graph(
             eus = 1 + (number * numbers_of_eus + k) * _STRIDE % MOST_EUS
             try:
                 plan = schedule(graph, eus, policy=policy)
-                interpreter = Interpreter(plan.programs, graph)
+                interpreter = ScheduleInterpreter(plan.programs, graph)
                 for seed in range(interleavings):
                     figures.phases += interpreter.execute(Adversary(seed)).steps
             except ScheduleError as error:

@@ -10,7 +10,7 @@ from rcompiler.device.cpu import cpu_device
 from rcompiler.frontend.sorting import entering
 from rcompiler.passes.tiling.body_cost import loop_cost
 from rcompiler.passes.tiling.tensor_expr import Tracer, tensor_expr
-from rcompiler.roller.expr import Access, index
+from rcompiler.roller.expr import TensorAccess, index
 from rcompiler.roller.register import RegisterModel
 from rcompiler.roller.vectors import VectorAxis
 
@@ -68,7 +68,7 @@ def expr_of(text, kind=None):
 def test_a_gather_reads_rows_that_are_whole():
     at, x = expr_of(GATHER).inputs
     assert at.dims == (index((1, 0)),)
-    assert x == Access((100, 64), 4, (None, index((1, 1))))
+    assert x == TensorAccess((100, 64), 4, (None, index((1, 1))))
     assert x.stride(1, 16, 64) == 1
 
 

@@ -9,7 +9,7 @@ import small_models as sm
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime import pace
 from rcompiler.runtime.executable import Executable
-from rcompiler.runtime.pace import Pace, Step
+from rcompiler.runtime.pace import LaunchMode, Pace
 
 QUIET, BUSY = (100, 98), (3000, 120)  # ns on all threads: by the clock, on a CPU
 
@@ -20,17 +20,17 @@ def launches(chooser, count, together, alone):
     for _ in range(count):
         step = chooser.step()
         steps.append(step)
-        if step is Step.TIMED:
+        if step is LaunchMode.TIMED:
             chooser.took(*together)
-        elif step is Step.ALONE:
+        elif step is LaunchMode.ALONE:
             chooser.took(*alone)
     return steps
 
 
 def test_on_a_quiet_machine_nothing_but_samples_is_timed():
     steps = launches(Pace(2), 1000, QUIET, (180, 180))
-    assert steps.count(Step.TIMED) == 1000 // 8
-    assert Step.ALONE not in steps
+    assert steps.count(LaunchMode.TIMED) == 1000 // 8
+    assert LaunchMode.ALONE not in steps
 
 
 def test_plain_launches_are_known_ahead():
@@ -41,14 +41,14 @@ def test_plain_launches_are_known_ahead():
     while len(steps) < 400:
         steps += launches(ahead, 1, QUIET, (180, 180))
         left = ahead.skip()
-        assert left == (6 if steps[-1] is Step.PLAIN else 7)
-        steps += [Step.PLAIN] * left
+        assert left == (6 if steps[-1] is LaunchMode.PLAIN else 7)
+        steps += [LaunchMode.PLAIN] * left
     assert steps[:400] == wanted
 
 
 def test_nothing_is_skipped_beside_others():
     chooser = Pace(2)
-    while launches(chooser, 1, BUSY, (400, 190)) != [Step.ALONE]:
+    while launches(chooser, 1, BUSY, (400, 190)) != [LaunchMode.ALONE]:
         pass
     assert chooser.skip() == 0
     chooser.give_up()
@@ -71,31 +71,31 @@ def test_most_launches_on_a_quiet_machine_ask_nothing(monkeypatch):
     x = np.ones(sm.N, np.float32)
     for _ in range(80):
         assert np.array_equal(model(x)[0], sm.expected(x))
-    assert asked == [Step.TIMED, Step.PLAIN] * 10
+    assert asked == [LaunchMode.TIMED, LaunchMode.PLAIN] * 10
 
 
 def test_beside_others_one_thread_is_chosen_where_it_is_faster():
     steps = launches(Pace(2), 1000, BUSY, (400, 190))
-    first = steps.index(Step.ALONE)
+    first = steps.index(LaunchMode.ALONE)
     assert first <= 8 + 8 + 1
     later = steps[first:]
-    assert later.count(Step.ALONE) > 0.97 * len(later)
-    assert Step.TIMED in later  # whether the others have gone
-    assert Step.PLAIN not in later
+    assert later.count(LaunchMode.ALONE) > 0.97 * len(later)
+    assert LaunchMode.TIMED in later  # whether the others have gone
+    assert LaunchMode.PLAIN not in later
 
 
 def test_when_the_others_have_gone_all_threads_run_again():
     chooser = Pace(2)
-    assert launches(chooser, 3000, BUSY, (400, 190))[-1] is not Step.PLAIN
+    assert launches(chooser, 3000, BUSY, (400, 190))[-1] is not LaunchMode.PLAIN
     steps = launches(chooser, 600, QUIET, (180, 180))
-    assert Step.ALONE not in steps[300:]
-    assert steps[300:].count(Step.PLAIN) > 200
+    assert LaunchMode.ALONE not in steps[300:]
+    assert steps[300:].count(LaunchMode.PLAIN) > 200
 
 
 def test_where_one_thread_is_slower_it_is_tried_ever_more_rarely():
     """As where the caller waits long for others on a machine of its own."""
     steps = launches(Pace(2), 20000, (1000, 500), (1500, 1500))
-    tried = [i for i, step in enumerate(steps) if step is Step.ALONE]
+    tried = [i for i, step in enumerate(steps) if step is LaunchMode.ALONE]
     assert 3 <= len(tried) < 30
     gaps = np.diff(tried)
     gaps = gaps[gaps > 1]
@@ -106,21 +106,21 @@ def test_single_disturbances_change_nothing():
     chooser, steps = Pace(2), []
     for turn in range(500):
         steps += launches(chooser, 1, BUSY if turn % 16 == 7 else QUIET, (400, 190))
-    assert Step.ALONE not in steps
+    assert LaunchMode.ALONE not in steps
 
 
 def test_many_threads_are_not_given_up_for_a_little():
     """64 EUs that wait half of the time are still far faster than one."""
-    assert Step.ALONE not in launches(Pace(64), 1000, (1000, 500), (32000, 32000))
-    assert Step.ALONE in launches(Pace(64), 1000, (32000, 500), (32000, 32000))
+    assert LaunchMode.ALONE not in launches(Pace(64), 1000, (1000, 500), (32000, 32000))
+    assert LaunchMode.ALONE in launches(Pace(64), 1000, (32000, 500), (32000, 32000))
 
 
 def test_it_goes_on_for_ever_where_there_is_no_order_for_one_thread():
     chooser = Pace(2)
     steps = launches(chooser, 17, BUSY, (400, 190))
-    assert steps[-1] is Step.ALONE
+    assert steps[-1] is LaunchMode.ALONE
     chooser.give_up()
-    assert set(launches(chooser, 1000, BUSY, (400, 190))) == {Step.PLAIN}
+    assert set(launches(chooser, 1000, BUSY, (400, 190))) == {LaunchMode.PLAIN}
 
 
 class Scripted(Pace):
@@ -128,7 +128,7 @@ class Scripted(Pace):
 
     def step(self):
         self._count += 1
-        return list(Step)[self._count % 3]
+        return list(LaunchMode)[self._count % 3]
 
 
 @pytest.mark.parametrize("make", [sm.two_steps, sm.taken_steps])

@@ -10,7 +10,7 @@ from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Program
 from rcompiler.runtime.loops import executed, parse
 from rcompiler.runtime.post_mortem import PostMortem, after_steps
-from rcompiler.runtime.schedule import Schedule, combine
+from rcompiler.runtime.schedule import ThreadSchedule, combine
 from rcompiler.runtime.tables import ARENA, EXTERNAL
 
 RUN = ("run", sm.TWICE, 0, sm.N, 1, [(EXTERNAL, 0), (ARENA, 0)])  # 10 words
@@ -18,7 +18,7 @@ INNER = ("repeat", 2, 10, [])
 OUTER = ("repeat", 3, 10 + 5 + 2, [])
 
 
-def nested() -> Schedule:
+def nested() -> ThreadSchedule:
     """EU 0: 3 times (2 times a run, then a signal); EU 1 waits for all three, then runs."""
     streams = (
         sm.stream_of(RUN, INNER, ("signal", 0), OUTER),

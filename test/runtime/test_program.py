@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime.artifact import KernelEntry, Program, Tensor
-from rcompiler.runtime.program import Limits, check_program
+from rcompiler.runtime.program import OperandLimits, check_program
 from rcompiler.runtime.tables import ARENA, CONSTANTS, EXTERNAL, PINNED, instructions
 
 IN, OUT = (EXTERNAL, 0), (EXTERNAL + 1, 0)
@@ -69,7 +69,7 @@ def test_arena_operands_must_be_aligned():
 def test_operands_in_inputs_of_gpus_must_be_aligned(alignment: int, wrong: bool):
     """Their kernels access up to 16 bytes at a time, those of CPUs what they like."""
     tensor = Tensor("x", (4 * sm.N,), "float32")
-    limits = Limits.of(0, 0, [tensor], [tensor], alignment)
+    limits = OperandLimits.of(0, 0, [tensor], [tensor], alignment)
     program = Program("p", (sm.stream_of(run(operands=((EXTERNAL, 4), OUT))),), (), (("op",),))
     if not wrong:
         return check_program(program, sm.KERNELS, limits)
@@ -89,7 +89,7 @@ def test_operands_in_inputs_of_gpus_must_be_aligned(alignment: int, wrong: bool)
 )
 def test_pinned_operands_stay_in_their_memory(base: int, offset: int, message: str | None):
     tensor = Tensor("x", (sm.N,), "float32")
-    limits = Limits.of(0, 0, [tensor], [tensor], 16, pinned=128)
+    limits = OperandLimits.of(0, 0, [tensor], [tensor], 16, pinned=128)
     kernels = [*sm.KERNELS]
     kernels[sm.TWICE] = dataclasses.replace(
         kernels[sm.TWICE], operand_bytes=(64, 4 * sm.N), pinned=(0,)

@@ -5,7 +5,7 @@ import math
 from rcompiler.device.cpu import cpu_device
 from rcompiler.roller.construct import construct
 from rcompiler.roller.decision import Decision
-from rcompiler.roller.expr import Access, TensorExpr, floordiv, index, mod, tensor_expr
+from rcompiler.roller.expr import TensorAccess, TensorExpr, floordiv, index, mod, tensor_expr
 
 
 def first(expr: TensorExpr, level: str) -> Decision:
@@ -28,11 +28,11 @@ def gemm(m: int, n: int, k: int) -> TensorExpr:
     return tensor_expr(
         [("m", m, "parallel"), ("n", n, "parallel"), ("k", k, "reduction")],
         [
-            Access((m, k), 4, (at(0), at(2))),
-            Access((-(-n // 16), k, 16), 4, panel),
-            Access((n,), 4, (at(1),)),
+            TensorAccess((m, k), 4, (at(0), at(2))),
+            TensorAccess((-(-n // 16), k, 16), 4, panel),
+            TensorAccess((n,), 4, (at(1),)),
         ],
-        [Access((m, n), 4, (at(0), at(1)))],
+        [TensorAccess((m, n), 4, (at(0), at(1)))],
         epilogue_ops=1,
     )
 
@@ -49,14 +49,14 @@ def conv(c: int, size: int, co: int, kernel: int, stride: int = 1, n: int = 1) -
             *[("kh", kernel, "reduction"), ("kw", kernel, "reduction"), ("ci", 16, "reduction")],
         ],
         [
-            Access((n, c // 16, span, span, 16), 4, (at(0), at(5), row, column, at(8))),
-            Access(
+            TensorAccess((n, c // 16, span, span, 16), 4, (at(0), at(5), row, column, at(8))),
+            TensorAccess(
                 (co // 16, c // 16, kernel, kernel, 16, 16),
                 4,
                 (at(1), at(5), at(6), at(7), at(8), at(4)),
             ),
         ],
-        [Access((n, co // 16, out, out, 16), 4, tuple(map(at, range(5))))],
+        [TensorAccess((n, co // 16, out, out, 16), 4, tuple(map(at, range(5))))],
         epilogue_ops=2,
     )
 
@@ -71,10 +71,10 @@ def plain_conv(c: int, size: int, co: int, kernel: int) -> TensorExpr:
             *[("c", c, "reduction"), ("kh", kernel, "reduction"), ("kw", kernel, "reduction")],
         ],
         [
-            Access((c, span, span), 4, (at(3), row, column)),
-            Access((co, c, kernel, kernel), 4, (at(0), at(3), at(4), at(5))),
+            TensorAccess((c, span, span), 4, (at(3), row, column)),
+            TensorAccess((co, c, kernel, kernel), 4, (at(0), at(3), at(4), at(5))),
         ],
-        [Access((co, size, size), 4, (at(0), at(1), at(2)))],
+        [TensorAccess((co, size, size), 4, (at(0), at(1), at(2)))],
     )
 
 
@@ -88,10 +88,10 @@ def first_conv() -> TensorExpr:
             *[("kh", 7, "reduction"), ("kw", 7, "reduction")],
         ],
         [
-            Access((3, 229, 229), 4, (at(4), row, column)),
-            Access((4, 3, 7, 7, 16), 4, (at(0), at(4), at(5), at(6), at(3))),
+            TensorAccess((3, 229, 229), 4, (at(4), row, column)),
+            TensorAccess((4, 3, 7, 7, 16), 4, (at(0), at(4), at(5), at(6), at(3))),
         ],
-        [Access((4, 112, 112, 16), 4, tuple(map(at, range(4))))],
+        [TensorAccess((4, 112, 112, 16), 4, tuple(map(at, range(4))))],
     )
 
 
@@ -99,61 +99,64 @@ def depthwise(c: int, out: int, kernel: int = 3, *, pool: bool = False) -> Tenso
     """Depthwise convolution, or max pooling, on [c/16][h][w][16]."""
     span = out + kernel - 1
     image = (at(0), index((1, 1), (1, 4)), index((1, 2), (1, 5)), at(3))
-    inputs = [Access((c // 16, span, span, 16), 4, image)]
+    inputs = [TensorAccess((c // 16, span, span, 16), 4, image)]
     if not pool:
-        inputs.append(Access((c // 16, kernel, kernel, 16), 4, (at(0), at(4), at(5), at(3))))
+        inputs.append(TensorAccess((c // 16, kernel, kernel, 16), 4, (at(0), at(4), at(5), at(3))))
     return tensor_expr(
         [
             *[("cb", c // 16, "parallel"), ("oh", out, "parallel"), ("ow", out, "parallel")],
             *[("c", 16, "parallel"), ("kh", kernel, "reduction"), ("kw", kernel, "reduction")],
         ],
         inputs,
-        [Access((c // 16, out, out, 16), 4, tuple(map(at, range(4))))],
+        [TensorAccess((c // 16, out, out, 16), 4, tuple(map(at, range(4))))],
         ops=1 if pool else 2,
     )
 
 
 def elementwise(*shape: int) -> TensorExpr:
-    access = Access(shape, 4, tuple(map(at, range(len(shape)))))
+    access = TensorAccess(shape, 4, tuple(map(at, range(len(shape)))))
     axes = [(f"d{i}", size, "parallel") for i, size in enumerate(shape)]
     return tensor_expr(axes, [access, access], [access], ops=1)
 
 
 def softmax(rows: int, columns: int) -> TensorExpr:
-    access = Access((rows, columns), 4, (at(0), at(1)))
+    access = TensorAccess((rows, columns), 4, (at(0), at(1)))
     axes = [("r", rows, "parallel"), ("c", columns, "reduction")]
     return tensor_expr(axes, [access], [access], ops=20)
 
 
 def column_sum(rows: int, columns: int) -> TensorExpr:
     axes = [("c", columns, "parallel"), ("r", rows, "reduction")]
-    image = Access((rows, columns), 4, (at(1), at(0)))
-    return tensor_expr(axes, [image], [Access((columns,), 4, (at(0),))], ops=1)
+    image = TensorAccess((rows, columns), 4, (at(1), at(0)))
+    return tensor_expr(axes, [image], [TensorAccess((columns,), 4, (at(0),))], ops=1)
 
 
 def transpose(rows: int, columns: int) -> TensorExpr:
     axes = [("r", rows, "parallel"), ("c", columns, "parallel")]
-    image = Access((columns, rows), 4, (at(1), at(0)))
-    return tensor_expr(axes, [image], [Access((rows, columns), 4, (at(0), at(1)))], ops=0)
+    image = TensorAccess((columns, rows), 4, (at(1), at(0)))
+    return tensor_expr(axes, [image], [TensorAccess((rows, columns), 4, (at(0), at(1)))], ops=0)
 
 
 def dot_rows(m: int, n: int, k: int) -> TensorExpr:
     """C[m, n] = A[m, k] B[n, k]: only the reduction is contiguous in both."""
     axes = [("m", m, "parallel"), ("n", n, "parallel"), ("k", k, "reduction")]
-    inputs = [Access((m, k), 4, (at(0), at(2))), Access((n, k), 4, (at(1), at(2)))]
-    return tensor_expr(axes, inputs, [Access((m, n), 4, (at(0), at(1)))])
+    inputs = [TensorAccess((m, k), 4, (at(0), at(2))), TensorAccess((n, k), 4, (at(1), at(2)))]
+    return tensor_expr(axes, inputs, [TensorAccess((m, n), 4, (at(0), at(1)))])
 
 
 def embedding(rows: int, vocabulary: int, width: int) -> TensorExpr:
     """out[i, j] = table[ids[i], j]."""
     axes = [("i", rows, "parallel"), ("j", width, "parallel")]
-    inputs = [Access((rows,), 8, (at(0),)), Access((vocabulary, width), 4, (None, at(1)))]
-    output = Access((rows, width), 4, (at(0), at(1)))
+    inputs = [
+        TensorAccess((rows,), 8, (at(0),)),
+        TensorAccess((vocabulary, width), 4, (None, at(1))),
+    ]
+    output = TensorAccess((rows, width), 4, (at(0), at(1)))
     return tensor_expr(axes, inputs, [output], ops=0, compute_bytes=4)
 
 
 def scalar() -> TensorExpr:
-    return tensor_expr([], [Access((), 4, ())], [Access((), 4, ())], ops=1)
+    return tensor_expr([], [TensorAccess((), 4, ())], [TensorAccess((), 4, ())], ops=1)
 
 
 CASES: dict[str, TensorExpr] = {

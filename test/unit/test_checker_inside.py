@@ -26,8 +26,8 @@ from rcompiler.checker import MOST, Facts, Refused, check, order, uses
 from rcompiler.checker import facts as checker_facts
 from rcompiler.checker import streams as checker_streams
 from rcompiler.checker.intervals import meeting
-from rcompiler.checker.streams import Steps
-from rcompiler.driver.certified import Launch, flat, numbers, resolved, unpacked
+from rcompiler.checker.streams import Instructions
+from rcompiler.driver.certified import CheckedLaunch, flat, numbers, resolved, unpacked
 from rcompiler.driver.certified import boxes as boxes_of
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
@@ -238,9 +238,9 @@ def not_side_by_side() -> object:
 
 
 # -- streams ------------------------------------------------------------------------------------
-def _steps(*words: np.ndarray) -> Steps:
-    given = flat([Launch(words, [[]] * len(words), range(len(words)), False)])
-    return Steps(replace(facts(), **given))
+def _steps(*words: np.ndarray) -> Instructions:
+    given = flat([CheckedLaunch(words, [[]] * len(words), range(len(words)), False)])
+    return Instructions(replace(facts(), **given))
 
 
 def stream(*words: int) -> Case:
@@ -268,8 +268,8 @@ HALVES = ([("o0", 0, 4), ("+", "e")], [("-", "e", 1), ("o1", 0, 2), ("-", "e", 1
 CASES: dict[str, Case] = {
     "boxes.Access.__init__": boxed(lambda own: own[1][0][2][0].__setitem__(0, 7)),
     "boxes.Access.__init__ 2": boxed(lambda own: own[2][0][2][0].__setitem__(1, 1 << 45)),
-    "boxes.Kernels.__init__": checked(facts(), sizes=[(4, [64, 68], 1, ())]),
-    "boxes.Kernels.__init__ 2": uncovered,
+    "boxes.KernelOperands.__init__": checked(facts(), sizes=[(4, [64, 68], 1, ())]),
+    "boxes.KernelOperands.__init__ 2": uncovered,
     "intervals.neighbours": in_turns,
     "intervals.neighbours 2": checked(noted(O1, 0, 0, 7)),
     "uses.Uses.__init__ 6": checked(on(O0, INPUT, INPUT)),
@@ -291,9 +291,9 @@ CASES: dict[str, Case] = {
     "order.Order._check_clocks": certified(
         facts([("o0", 0, 4)], [("o1", 0, 4)]), [[0, 0, 0], [0, 1, 0]]
     ),
-    "streams.Steps.__init__": stream(3, 1 << 50, 0),
-    "streams.Steps.__init__ 2": stream(0, 0),
-    "streams.Steps.__init__ 3": stream(3, -1, 0),
+    "streams.Instructions.__init__": stream(3, 1 << 50, 0),
+    "streams.Instructions.__init__ 2": stream(0, 0),
+    "streams.Instructions.__init__ 3": stream(3, -1, 0),
     "streams._instructions": stream(9),
     "streams._unrolled 4": long_streams(3, 0, 5, 9, 2, 0, 0, 0),
     "streams._unrolled": stream(3, 0, 5, 1, 2, 0, 0, 0),

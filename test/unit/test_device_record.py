@@ -15,7 +15,7 @@ from rcompiler.device.cpu import (
 from rcompiler.device.gpu import GPUS, gpu_device
 from rcompiler.device.host_flags import LEVELS, host_flags
 from rcompiler.device.measure import VERSION, figures
-from rcompiler.device.measured import Measurement
+from rcompiler.device.measured import MeasurementOrigin
 from rcompiler.device.model import ComputeUnit, MemoryLevel
 from rcompiler.device.record import (
     builtin_device,
@@ -353,7 +353,9 @@ def test_dot_products_by_hand():
 
 
 def test_a_record_says_what_was_measured():
-    noted = Measurement("that machine's CPU", "2026-01-02T03:04:05+00:00", 1, ("clock", "peak f32"))
+    noted = MeasurementOrigin(
+        "that machine's CPU", "2026-01-02T03:04:05+00:00", 1, ("clock", "peak f32")
+    )
     device = replace(cpu_device("v3"), measured=True, measurement=noted)
     assert from_json(to_json(device)) == device
     assert "measurement" not in json.loads(to_json(cpu_device("v3")))
@@ -372,7 +374,7 @@ def test_a_record_says_what_was_measured():
     ],
 )
 def test_odd_measurements_are_refused(change, message):
-    device = replace(cpu_device("v3"), measurement=Measurement("m", "d", 1, ("clock",)))
+    device = replace(cpu_device("v3"), measurement=MeasurementOrigin("m", "d", 1, ("clock",)))
     record = json.loads(to_json(device))
     change(record["measurement"])
     with pytest.raises(DeviceError, match=message):

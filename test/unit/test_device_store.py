@@ -10,7 +10,7 @@ import pytest
 from rcompiler.device import store
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.measure import VERSION
-from rcompiler.device.measured import Measurement
+from rcompiler.device.measured import MeasurementOrigin
 from rcompiler.device.record import load_device, save_device, to_json
 from rcompiler.device.store import (
     find_record,
@@ -32,7 +32,9 @@ class Meter:
     def __call__(self, device):
         time.sleep(self.seconds)
         self.calls += 1
-        noted = Measurement(fingerprint(device), "2026-01-02T03:04:05+00:00", VERSION, ("clock",))
+        noted = MeasurementOrigin(
+            fingerprint(device), "2026-01-02T03:04:05+00:00", VERSION, ("clock",)
+        )
         compute = replace(device.compute, ghz=2.0 + self.calls)
         return replace(device, compute=compute, measured=True, measurement=noted)
 

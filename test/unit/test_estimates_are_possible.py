@@ -18,12 +18,12 @@ from rcompiler.rammer.live_bytes import live_bytes, live_values
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.packing import Packing
 from rcompiler.rammer.placement import place_runs
-from rcompiler.rammer.reuse import lives
+from rcompiler.rammer.reuse import live_ranges
 from rcompiler.rammer.schedule import POLICIES, schedule
 from rcompiler.rammer.simulate import simulate
 from rcompiler.roller.construct import construct
 from rcompiler.roller.cost import peak_ns
-from rcompiler.roller.expr import Access as Reads
+from rcompiler.roller.expr import TensorAccess as Reads
 from rcompiler.roller.expr import tensor_expr
 from rcompiler.roller.ranking import sampled
 
@@ -118,7 +118,7 @@ def packed(graph, eus):
     """Where the runs of a schedule of the graph are, and its values as blocks of their own."""
     programs = schedule(graph, eus, COSTS).programs
     placement = place_runs(programs, graph, happens_before(programs))
-    use = lives(placement, [r for r in temp_roots(graph) if r in placement.place])
+    use = live_ranges(placement, [r for r in temp_roots(graph) if r in placement.place])
     return placement, Packing(placement, use, np.arange(len(use.names)))
 
 

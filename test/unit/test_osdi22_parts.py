@@ -12,7 +12,7 @@ from roller_cases import at, conv, embedding, gemm
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.gpu import GPUS
-from rcompiler.roller.expr import Access, ExpressionError, floordiv, index, mod, tensor_expr
+from rcompiler.roller.expr import ExpressionError, TensorAccess, floordiv, index, mod, tensor_expr
 from rcompiler.roller.osdi22.alignment import AlignedSizes, aligned_rows, bank_padding, whole_warps
 from rcompiler.roller.osdi22.expression import expression_of
 from rcompiler.roller.osdi22.hal import PUBLISHED, derive, hal_of
@@ -271,8 +271,10 @@ def test_dispatch_by_hand():
 
 def test_tensor_expressions_become_expressions():
     axes = [("k", 64, "reduction"), ("m", 32, "parallel"), ("n", 16, "parallel")]
-    inputs = [Access((32, 64), 2, (at(1), at(0))), Access((64, 16), 2, (at(0), at(2)))]
-    expr, order = expression_of(tensor_expr(axes, inputs, [Access((32, 16), 2, (at(1), at(2)))]))
+    inputs = [TensorAccess((32, 64), 2, (at(1), at(0))), TensorAccess((64, 16), 2, (at(0), at(2)))]
+    expr, order = expression_of(
+        tensor_expr(axes, inputs, [TensorAccess((32, 16), 2, (at(1), at(2)))])
+    )
     assert order == (1, 2, 0) and expr.sizes == (32, 16, 64) and expr.spatial == 2
     assert footprint(expr, (8, 4, 16)) == 2 * (8 * 16 + 16 * 4)
     assert work(expr, (8, 4, 16)) == 8 * 4 * 64 * 2 / 2  # the artifact's count for fp16
@@ -295,11 +297,11 @@ def test_data_dependent_dimensions_count_wholly():
 
 
 def test_scalars_have_one_axis_and_empty_axes_are_refused():
-    one = Access((), 4, ())
+    one = TensorAccess((), 4, ())
     expr, order = expression_of(tensor_expr([], [one], [one]))
     assert (expr.sizes, order) == ((1,), (-1,))
     with pytest.raises(ExpressionError, match="axis i is empty"):
-        nothing = Access((0,), 4, (at(0),))
+        nothing = TensorAccess((0,), 4, (at(0),))
         expression_of(tensor_expr([("i", 0, "parallel")], [nothing], [nothing]))
 
 
@@ -337,6 +339,6 @@ def test_implicit_matrix_product_is_the_convolution(stride):
     expected = np.einsum("nchwij,fcij->fnhw", windows[:, :, ::stride, ::stride], kernel)
     assert (product == expected.reshape(f, -1)).all()
     # the footprint of a tile of that gather, against the elements it names
-    access = Access(image.shape, 4, dims)
+    access = TensorAccess(image.shape, 4, dims)
     named = {tuple(int(dim.at((s, r))) for dim in dims) for s in range(7) for r in range(5)}
     assert access.elements((7, 5)) == len(named)

@@ -13,7 +13,7 @@ from roller_cases import CASES, at, gemm
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.gpu import GPUS
 from rcompiler.errors import CompilerError, DeviceError
-from rcompiler.roller.expr import Access, ExpressionError, tensor_expr
+from rcompiler.roller.expr import ExpressionError, TensorAccess, tensor_expr
 from rcompiler.roller.osdi22 import Options, RProgram, construct, emit
 from rcompiler.roller.osdi22.alignment import (
     AlignedSizes,
@@ -224,7 +224,7 @@ def matmul(order="mnk"):
     position = {axis: at(order.index(axis)) for axis in "mnk"}
     axes = [(axis, 4096, "reduction" if axis == "k" else "parallel") for axis in order]
     shape = (4096, 4096)
-    a, b, c = (Access(shape, 4, (position[i], position[j])) for i, j in ("mk", "kn", "mn"))
+    a, b, c = (TensorAccess(shape, 4, (position[i], position[j])) for i, j in ("mk", "kn", "mn"))
     return tensor_expr(axes, [a, b], [c])
 
 

@@ -3,20 +3,20 @@
 import pytest
 
 from rcompiler.device.model import MemoryLevel
-from rcompiler.roller.product_layout import Products
+from rcompiler.roller.product_layout import ProductTensor
 
 L1 = MemoryLevel("L1", 48 << 10, 64, 12, 200, 200)
 
 
-def products(channels: int, tiles: int, count: int = 6) -> Products:
+def products(channels: int, tiles: int, count: int = 6) -> ProductTensor:
     """[n, c / 16, ty, tx, 16] of `tiles` x `tiles` tiles, with i and j in [0, count)."""
     sizes = {"n": 1, "c": channels // 16, "y": tiles, "x": tiles, "l": 16}
     sizes |= {"i": count, "j": count}
-    return Products(("n", "c", "y", "x", "l"), ("y", "x"), ("i", "j"), sizes, 4)
+    return ProductTensor(("n", "c", "y", "x", "l"), ("y", "x"), ("i", "j"), sizes, 4)
 
 
-def order(found: Products) -> str:
-    return "".join(map(str, found.apart(L1)))
+def order(found: ProductTensor) -> str:
+    return "".join(map(str, found.without_conflicts(L1)))
 
 
 def test_conflicts_by_hand():
@@ -45,7 +45,7 @@ def test_the_first_order_without_conflicts(channels, tiles, expected):
 
 def test_the_fewest_conflicts_where_there_is_no_such_order():
     found = products(16, 64)
-    chosen = found.apart(L1)
+    chosen = found.without_conflicts(L1)
     assert found.conflicts(chosen, L1) > L1.ways
     for other in ("ijncyxl", "incjyxl", "nciyjxl", "ncyijxl"):
         assert found.conflicts(chosen, L1) <= found.conflicts(list(other), L1)
@@ -53,6 +53,6 @@ def test_the_fewest_conflicts_where_there_is_no_such_order():
 
 def test_one_window():
     sizes = {"n": 2, "x": 64, "l": 16, "i": 4}
-    found = Products(("n", "x", "l"), ("x",), ("i",), sizes, 4)
+    found = ProductTensor(("n", "x", "l"), ("x",), ("i",), sizes, 4)
     assert order(found) == "inxl"
     assert found.bytes == 2 * 64 * 16 * 4 * 4

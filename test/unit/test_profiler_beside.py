@@ -36,7 +36,7 @@ class Unit:
 @pytest.fixture
 def units(monkeypatch):
     monkeypatch.setattr(Unit, "made", [])
-    monkeypatch.setattr(beside, "Unit", Unit)
+    monkeypatch.setattr(beside, "KernelRunner", Unit)
     return Unit.made
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from rcompiler.profiler.timing import Run, interleaved
+from rcompiler.profiler.timing import TimedWork, interleaved
 
 
 class Machine:
@@ -26,7 +26,7 @@ class Machine:
             self.log.append((name, times))
             self.now += times * ns * self.speed * (1 + self._noise * self._random.random())
 
-        return Run(run)
+        return TimedWork(run)
 
 
 def test_times_of_equal_rounds_are_exact_after_the_fewest_rounds():
@@ -62,7 +62,7 @@ def test_a_frequency_that_changes_does_not_favour_a_candidate():
             machine.speed = 1.0 if count < 20 else 2.0
             run.work(times)
 
-        return Run(changing)
+        return TimedWork(changing)
 
     runs = [slower(machine.work(ns)) for ns in (400_000, 200_000, 300_000)]
     found = interleaved(runs, clock=machine.clock, most=41)
@@ -94,7 +94,7 @@ def test_noise_of_a_candidate_that_is_far_slower_does_not_matter():
         machine.now += noisy.now
         noisy.now = 0.0
 
-    found = interleaved([machine.work(1_000_000), Run(slow)], clock=machine.clock)
+    found = interleaved([machine.work(1_000_000), TimedWork(slow)], clock=machine.clock)
     assert found.settled and found.rounds == 7
 
 
@@ -126,7 +126,7 @@ class Neighbour:
 def test_what_goes_on_meanwhile_is_there_for_every_reading():
     machine = Machine()
     near = Neighbour(machine, 1.5)
-    runs = [machine.work(200_000), Run(machine.work(200_000).work, near.meanwhile)]
+    runs = [machine.work(200_000), TimedWork(machine.work(200_000).work, near.meanwhile)]
     found = interleaved(runs, clock=machine.clock)
     assert found.ns == pytest.approx((200_000, 300_000), rel=1e-3)
     assert near.asked == [300_000] * 7 and not near.there
@@ -135,7 +135,9 @@ def test_what_goes_on_meanwhile_is_there_for_every_reading():
 def test_a_reading_that_others_missed_is_taken_again():
     machine = Machine()
     near = Neighbour(machine, 1.5, leaves=(0, 1, 5))
-    found = interleaved([Run(machine.work(200_000).work, near.meanwhile)], clock=machine.clock)
+    found = interleaved(
+        [TimedWork(machine.work(200_000).work, near.meanwhile)], clock=machine.clock
+    )
     assert found.ns == pytest.approx((300_000,), rel=1e-3)
     assert len(near.asked) == 7 + 3
 
@@ -144,7 +146,9 @@ def test_readings_that_others_missed_are_left_out():
     """Without them the work is faster, and would count as the fastest reading."""
     machine = Machine()
     near = Neighbour(machine, 1.5, leaves=range(3, 19))
-    found = interleaved([Run(machine.work(200_000).work, near.meanwhile)], clock=machine.clock)
+    found = interleaved(
+        [TimedWork(machine.work(200_000).work, near.meanwhile)], clock=machine.clock
+    )
     assert found.ns == pytest.approx((300_000,), rel=1e-3) and found.settled
     assert found.rounds == 7 + 2 and len(near.asked) == 7 + 16
 
@@ -154,7 +158,9 @@ def test_candidates_without_a_round_in_common_are_compared_all_the_same():
     a = Neighbour(machine, 1.5, leaves=range(8 * 7))
     b = Neighbour(machine, 1.5)
     b.leaves = range(7, 1 << 30)
-    runs = [Run(machine.work(n * 200_000).work, near.meanwhile) for n, near in ((1, a), (2, b))]
+    runs = [
+        TimedWork(machine.work(n * 200_000).work, near.meanwhile) for n, near in ((1, a), (2, b))
+    ]
     found = interleaved(runs, clock=machine.clock, most=14)
     assert found.ns == pytest.approx((300_000, 600_000), rel=1e-3) and found.rounds == 14
 
@@ -171,7 +177,7 @@ def test_the_fastest_reading_counts_alone_and_the_typical_one_beside_others(besi
     def work(times):
         machine.now += times * 2_000_000 * next(speeds)
 
-    run = Run(work, others) if beside else Run(work)
+    run = TimedWork(work, others) if beside else TimedWork(work)
     found = interleaved([run], clock=machine.clock)
     assert found.rounds == 7 and found.ns == pytest.approx((10 * expected,), rel=1e-3)
 
@@ -179,7 +185,7 @@ def test_the_fastest_reading_counts_alone_and_the_typical_one_beside_others(besi
 def test_others_that_never_come_end_it_all_the_same():
     machine = Machine()
     near = Neighbour(machine, 1.5, leaves=range(10_000))
-    work = Run(machine.work(200_000).work, near.meanwhile)
+    work = TimedWork(machine.work(200_000).work, near.meanwhile)
     found = interleaved([work], clock=machine.clock, seconds=0.01)
     assert found.rounds == 7 and len(near.asked) == 7 * 8
     assert found.ns == pytest.approx((200_000,), rel=1e-3) and not found.settled
@@ -187,5 +193,5 @@ def test_others_that_never_come_end_it_all_the_same():
 
 def test_work_without_a_clock_is_beside_the_same():
     machine = Machine()
-    Run(machine.work(100).work, Neighbour(machine, 3.0).meanwhile)(2)
+    TimedWork(machine.work(100).work, Neighbour(machine, 3.0).meanwhile)(2)
     assert machine.now == 600

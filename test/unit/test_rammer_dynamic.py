@@ -13,7 +13,7 @@ from rammer_cases import chain, hand_made, idle_by_reason, kernel, refused
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.interpret import Adversary, Interpreter
+from rcompiler.rammer.interpret import Adversary, ScheduleInterpreter
 from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.lines import in_lines
 from rcompiler.rammer.order import happens_before
@@ -213,7 +213,7 @@ def test_who_is_free_takes_what_is_next():
 # -- interpreter ----------------------------------------------------------------------------------
 def test_who_takes_what_is_the_adversarys_choice():
     graph = diamond()
-    interpreter = Interpreter([hand_made(graph, *DIAMOND, takers=3)], graph)
+    interpreter = ScheduleInterpreter([hand_made(graph, *DIAMOND, takers=3)], graph)
     steps = {interpreter.execute(Adversary(seed)).steps for seed in range(30)}
     assert len(steps) > 1  # waits that block are one step more
 
@@ -222,7 +222,7 @@ def test_races_are_found_whoever_takes_the_queues():
     graph = diamond()
     queues = [DIAMOND[0], [("o1", 0, 1), ("+", "b")], *DIAMOND[2:]]
     for eus in (1, 2):
-        interpreter = Interpreter([hand_made(graph, *queues, takers=eus)], graph)
+        interpreter = ScheduleInterpreter([hand_made(graph, *queues, takers=eus)], graph)
         for seed in range(20):
             with pytest.raises(ScheduleError, match="in queue 1 .*in queue 0|finds other bytes"):
                 interpreter.execute(Adversary(seed))
@@ -232,7 +232,7 @@ def test_a_deadlock_names_queues():
     graph = diamond()
     program = hand_made(graph, DIAMOND[1], DIAMOND[0], *DIAMOND[2:], takers=1)
     with pytest.raises(ScheduleError, match="queue 0 waits at place 0 for event a .* of queue 1"):
-        Interpreter([program], graph).execute(Adversary(0))
+        ScheduleInterpreter([program], graph).execute(Adversary(0))
 
 
 # -- policy ---------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def test_random_graphs_are_proved_and_computed(seed, operators, eus):
     plan = schedule(graph, eus, COSTS, policy="dynamic")
     for program in plan.programs:
         assert program.dynamic and program.eus == eus
-    interpreter = Interpreter(plan.programs, graph)
+    interpreter = ScheduleInterpreter(plan.programs, graph)
     for execution in (seed, seed + 1, seed + 2):
         interpreter.execute(Adversary(execution))
     fewer = [replace(program, eus=1) for program in plan.programs]

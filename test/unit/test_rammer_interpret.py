@@ -13,7 +13,7 @@ from rammer_cases import chain, hand_made, kernel, rows, tiled
 
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, Operator, Value
-from rcompiler.rammer.interpret import ORDERS, STORES, Adversary, Interpreter
+from rcompiler.rammer.interpret import ORDERS, STORES, Adversary, ScheduleInterpreter
 from rcompiler.rammer.interpret.memory import Memory
 from rcompiler.rammer.interpret.tasks import box_bytes
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
@@ -32,7 +32,7 @@ def two_steps(**more):
 
 def refused(program, graph, rules, *words, find_races=True):
     """Every interleaving is refused, by one of these rules; words: of the first one's messages."""
-    interpreter = Interpreter([program], graph)
+    interpreter = ScheduleInterpreter([program], graph)
     seen = set()
     for seed in range(3 * len(PAIRS)):
         with pytest.raises(ScheduleError) as error:
@@ -86,7 +86,7 @@ def test_harmless_orders_are_no_races():
     )
     barrier = hand_made(graph, [("o0", 0, 2), "|", ("o1", 0, 2)], [("o0", 2, 2), "|", ("o1", 2, 2)])
     for program in (right, barrier):
-        interpreter = Interpreter([program], graph)
+        interpreter = ScheduleInterpreter([program], graph)
         results = [interpreter.execute(Adversary(3, *pair)).outputs[0] for pair in PAIRS]
         assert all((r == results[0]).all() for r in results)
 
@@ -95,7 +95,7 @@ def test_a_value_overwritten_before_its_last_read():
     k, two = kernel("k", (4, 4), (1, 1), "w"), kernel("k2", (4, 4), (1, 1), "ww")
     graph = chain([k, k, two], [[-1], [0], [0, 1]])
     program = hand_made(graph, [("o0", 0, 1), ("o1", 0, 1), ("o2", 0, 1)])
-    Interpreter([program], graph).execute(Adversary(0))
+    ScheduleInterpreter([program], graph).execute(Adversary(0))
     program = replace(program, buffers=tuple(replace(b, offset=0) for b in program.buffers))
     refused(program, graph, "clobber", "operator o2", "reads v0", "bytes 0..63 of temp memory")
 
@@ -111,7 +111,7 @@ def test_a_value_overwritten_before_its_last_read():
 def test_each_task_exactly_once(queues, words):
     graph = two_steps()
     with pytest.raises(ScheduleError) as error:
-        Interpreter([hand_made(graph, *queues)], graph).execute(
+        ScheduleInterpreter([hand_made(graph, *queues)], graph).execute(
             Adversary(0, "any", "early"), find_races=False
         )
     assert error.value.rule in ("task", "clobber")
@@ -147,12 +147,12 @@ def test_bodies_compute_what_numpy_computes():
         return [(a @ b)[..., None].view(np.uint8)]
 
     plan = schedule(graph, 3)
-    interpreter = Interpreter(plan.programs, graph, {"o": product})
+    interpreter = ScheduleInterpreter(plan.programs, graph, {"o": product})
     outputs = interpreter.execute(Adversary(1)).outputs[0].view(np.int32).reshape(4, 8)
     a, b = (interpreter.right[n].view(np.int32) for n in "ab")
     assert (outputs == a.reshape(4, 6) @ b.reshape(6, 8)).all()
     with pytest.raises(ScheduleError, match="boxes have"):
-        Interpreter(plan.programs, graph, {"o": lambda *a: [np.zeros(3, np.uint8)]})
+        ScheduleInterpreter(plan.programs, graph, {"o": lambda *a: [np.zeros(3, np.uint8)]})
 
 
 @settings(max_examples=100)
@@ -174,7 +174,7 @@ def test_the_bytes_of_a_task_are_those_of_its_box(rng):
 
 def test_an_execution_depends_on_its_seed_only():
     graph = random_graph(random.Random(2), 6)
-    interpreter = Interpreter(schedule(graph, 3).programs, graph)
+    interpreter = ScheduleInterpreter(schedule(graph, 3).programs, graph)
     assert [interpreter.execute(Adversary(s)).steps for s in (4, 5)] == [
         interpreter.execute(Adversary(s)).steps for s in (4, 5)
     ]
@@ -188,7 +188,7 @@ def test_every_policy_computes_the_reference(rng, operators, eus):
     graph = random_graph(rng, operators)
     for policy in POLICIES:
         plan = schedule(graph, eus, policy=policy)
-        interpreter = Interpreter(plan.programs, graph)
+        interpreter = ScheduleInterpreter(plan.programs, graph)
         for seed in rng.sample(range(1000), 2):
             interpreter.execute(Adversary(seed))
 
@@ -211,9 +211,9 @@ def test_a_dropped_wait_that_the_validator_refuses_is_found(rng):
         validate(programs, graph)
     except ScheduleError:
         with pytest.raises(ScheduleError):
-            Interpreter(programs, graph).execute(Adversary(0))
+            ScheduleInterpreter(programs, graph).execute(Adversary(0))
     else:
-        Interpreter(programs, graph).execute(Adversary(0))
+        ScheduleInterpreter(programs, graph).execute(Adversary(0))
 
 
 def test_the_command_counts_what_it_did(tmp_path, capsys):

@@ -7,7 +7,7 @@ from rammer_cases import chain, kernel, random_graph
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.interpret import Adversary, Interpreter
+from rcompiler.rammer.interpret import Adversary, ScheduleInterpreter
 from rcompiler.rammer.policy import Launch, fastest, waves
 from rcompiler.rammer.program import Run, Signal, Wait
 from rcompiler.rammer.schedule import schedule
@@ -114,7 +114,7 @@ def test_random_graphs_are_scheduled_right(seed, policy):
     rng = random.Random(seed)
     graph = random_graph(rng, rng.randint(1, 9))
     plan = schedule(graph, rng.randint(1, 5), policy=policy)
-    Interpreter(plan.programs, graph).execute(Adversary(seed))
+    ScheduleInterpreter(plan.programs, graph).execute(Adversary(seed))
 
 
 def test_eus_without_signals_are_not_made_to_wait():

@@ -15,7 +15,7 @@ from rcompiler.errors import ScheduleError
 from rcompiler.options import Kernels
 from rcompiler.rammer.cost import earliest_finish
 from rcompiler.rammer.graph import Graph, Operator, Value, waves
-from rcompiler.rammer.interpret import Adversary, Interpreter
+from rcompiler.rammer.interpret import Adversary, ScheduleInterpreter
 from rcompiler.rammer.policy import rammer
 from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.policy.dependences import Dependences
@@ -97,7 +97,7 @@ def test_a_wave_of_500_operators_is_one_launch():
     for policy, launches in (("wave", [500, 1]), ("bsp", [501]), ("rammer", [501])):
         programs = schedule(graph, 4, COSTS, policy=policy).programs
         assert [*map(operators_of, programs)] == launches
-        Interpreter(programs, graph).execute(Adversary(3))
+        ScheduleInterpreter(programs, graph).execute(Adversary(3))
 
 
 def test_a_circle_is_refused():

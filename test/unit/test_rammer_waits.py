@@ -12,7 +12,7 @@ from rammer_cases import kernel
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.policy.draft import Shares, unsettled
+from rcompiler.rammer.policy.draft import OperatorShares, unsettled
 from rcompiler.rammer.program import Run, Wait
 from rcompiler.rammer.schedule import POLICIES
 from rcompiler.rammer.validate import validate
@@ -32,7 +32,7 @@ def placed(number, *eus, finish, clocks):
     task = kernel("k", (4, 4), (len(eus), 1), "t")
     place = clock[np.arange(len(eus)), eu] - 1
     ns = np.array(finish, float)
-    return Shares(number, task, eu, np.cumsum(one) - one, one, eu, place, ns, clock, ())
+    return OperatorShares(number, task, eu, np.cumsum(one) - one, one, eu, place, ns, clock, ())
 
 
 def test_what_follows_from_another_wait_is_not_waited_for_whatever_ends_last():

@@ -16,14 +16,14 @@ from rcompiler.device.cpu import cpu_device
 from rcompiler.device.record import builtin_device
 from rcompiler.kernelgen.scratch import STACK_LIMIT
 from rcompiler.roller import construct as construction
-from rcompiler.roller.choice import preferred, worth_ns
+from rcompiler.roller.choice import least_fast_ns, preferred
 from rcompiler.roller.construct import construct, forget, task_tiles
 from rcompiler.roller.cost import TaskCosts, balance, makespan, spans, task_costs
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import (
-    Access,
     Axis,
     ExpressionError,
+    TensorAccess,
     TensorExpr,
     floordiv,
     index,
@@ -143,7 +143,7 @@ def expressions(draw):
     deep = st.builds(lambda f, d: index((1, d(f, 16))), flat, st.sampled_from([floordiv, mod]))
     dims = st.lists(st.one_of(flat, flat, deep, st.none()), max_size=3)
     access = st.builds(
-        lambda ds, size, bytes_: Access((size,) * len(ds), bytes_, tuple(ds)),
+        lambda ds, size, bytes_: TensorAccess((size,) * len(ds), bytes_, tuple(ds)),
         dims,
         st.sampled_from([1, 5, 100, 5000]),
         st.sampled_from([1, 2, 4, 8]),
@@ -163,7 +163,7 @@ def test_any_expression_has_a_legal_decision(expr, level, eus):
 def test_more_points_than_64_bits_count_are_refused():
     axes = [(f"a{i}", 4096, "parallel") for i in range(5)]
     with pytest.raises(ExpressionError, match="more than .* points"):
-        tensor_expr(axes, [], [Access((), 4, ())])
+        tensor_expr(axes, [], [TensorAccess((), 4, ())])
 
 
 def test_large_operators_have_enough_tasks_and_long_ones():
@@ -207,7 +207,7 @@ def test_execution_units_share_bandwidth_by_hand():
         limit=np.array([0]),
         parts=("compute", "DRAM"),
         times=np.array([[100.0], [40.0]]),
-        apart=np.zeros((2, 1)),
+        serial=np.zeros((2, 1)),
         uneven=np.array([1.0]),
         in_parts=np.array([False]),
     )
@@ -246,8 +246,11 @@ def by_lines(n: int, k: int) -> TensorExpr:
     """C[n] = A[k] B[n][k]: vectors run along the sum."""
     return tensor_expr(
         [("n", n, "parallel"), ("k", k, "reduction")],
-        [Access((k,), 4, (index((1, 1)),)), Access((n, k), 4, (index((1, 0)), index((1, 1))))],
-        [Access((n,), 4, (index((1, 0)),))],
+        [
+            TensorAccess((k,), 4, (index((1, 1)),)),
+            TensorAccess((n, k), 4, (index((1, 0)), index((1, 1)))),
+        ],
+        [TensorAccess((n,), 4, (index((1, 0)),))],
     )
 
 
@@ -277,8 +280,8 @@ def test_few_eus_hand_on_less():
     """What 8 EUs wait for each other is missing elsewhere."""
     device = h200_by_datasheet()
     device = replace(device, costs=replace(device.costs, hand_off_ns=100.0))
-    assert [worth_ns(device, eus, along=True) for eus in (8, 9)] == [500.0, 100.0]
-    assert [worth_ns(device, eus, along=False) for eus in (8, 9)] == [500.0, 500.0]
+    assert [least_fast_ns(device, eus, horizontal=True) for eus in (8, 9)] == [500.0, 100.0]
+    assert [least_fast_ns(device, eus, horizontal=False) for eus in (8, 9)] == [500.0, 500.0]
 
 
 def test_the_fastest_decisions_are_kept_where_eus_are_idle():
@@ -294,14 +297,14 @@ def test_what_is_bound_by_memory_is_not_cut_for_more_eus():
 
 
 def test_a_loop_that_reads_and_writes_anywhere_is_one_scalar_task():
-    access = Access((100,), 4, None)
+    access = TensorAccess((100,), 4, None)
     expr = tensor_expr([("i", 100, "parallel")], [access], [access], kind="sequential")
     (decision,) = construct(expr, cpu_device("v4"))[:1]
     assert (decision.tasks, decision.lanes, decision.vector_dim) == (1, 1, -1)
 
 
 def test_a_loop_whose_iterations_are_abreast_is_cut_into_whole_lines_of_vectors():
-    access = Access((1000, 1000), 4, (index((1, 0)), index((1, 1))))
+    access = TensorAccess((1000, 1000), 4, (index((1, 0)), index((1, 1))))
     expr = tensor_expr(
         [Axis("n", 1000, "parallel", uncut=True), Axis("columns", 1000, "parallel")], [access],
         [access], kind="sequential", abreast=1,

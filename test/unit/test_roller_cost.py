@@ -12,8 +12,8 @@ from rcompiler.device.model import ComputeUnit, MemoryLevel
 from rcompiler.device.target import find_device
 from rcompiler.roller.construct import promising
 from rcompiler.roller.cost import makespan, register_tiles, task_costs, unevenness
-from rcompiler.roller.cycles import Work, blend, bounds
-from rcompiler.roller.expr import Access, TensorExpr, index, tensor_expr
+from rcompiler.roller.cycles import InstructionCounts, blend, bounds
+from rcompiler.roller.expr import TensorAccess, TensorExpr, index, tensor_expr
 from rcompiler.roller.nest import Nest
 from rcompiler.roller.register import RegisterModel
 from rcompiler.roller.runs import inside, runs
@@ -31,7 +31,7 @@ def model_of(expr: TensorExpr, device=DEVICE) -> RegisterModel:
 
 
 def test_the_units_of_an_eu_work_side_by_side():
-    work = Work(arithmetic=100, loads=60, stores=6, chain=40)
+    work = InstructionCounts(arithmetic=100, loads=60, stores=6, chain=40)
     assert work.instructions == 174  # 8 of loop control
     # two multiply-adds, two loads, one store and one branch per cycle; a chain waits 4 x 40 cycles,
     # and 224 / 174 of them are in flight
@@ -41,7 +41,7 @@ def test_the_units_of_an_eu_work_side_by_side():
 
 
 def test_a_window_that_one_tile_fills_hides_no_chain():
-    long = Work(arithmetic=2000, loads=0, stores=0, chain=2000)
+    long = InstructionCounts(arithmetic=2000, loads=0, stores=0, chain=2000)
     assert bounds(long, UNIT)[-1] == 8000
     # eight rows of 250, one after the other, are short enough to overlap by a bit
     rows = replace(long, chain=250, chains=8)
@@ -119,7 +119,7 @@ def test_rows_summed_up_one_after_the_other_wait_once_at_the_end():
 def test_rows_of_which_nothing_is_left_but_a_sum_overlap():
     """Of 256 elements: the whole row waits for the lanes of its sum, but the next row does not."""
     axes = [("r", 64, "parallel"), ("c", 256, "reduction")]
-    image, sums = Access((64, 256), 4, (at(0), at(1))), Access((64,), 4, (at(0),))
+    image, sums = TensorAccess((64, 256), 4, (at(0), at(1))), TensorAccess((64,), 4, (at(0),))
     whole = model_of(tensor_expr(axes, [image], [image], ops=1)).tile((1,))
     alone = model_of(tensor_expr(axes, [image], [sums], ops=1)).tile((1,))
     assert whole.accumulators == alone.accumulators == 8
@@ -132,18 +132,18 @@ def test_rows_of_which_nothing_is_left_but_a_sum_overlap():
 
 
 def test_runs_join_over_whole_dimensions():
-    image = Access((8, 100), 4, (at(0), at(1)))
+    image = TensorAccess((8, 100), 4, (at(0), at(1)))
     everything = (1.0, 1.0)
     assert runs(image, (2, 16), 64, everything) == (2, 64)
     assert runs(image, (2, 17), 64, everything) == (2, 128)
     assert runs(image, (2, 100), 64, everything) == (1, 13 * 64)  # 800 bytes
-    assert runs(Access((8, 100), 4, None), (2, 3), 64, ()) == (6, 64)
+    assert runs(TensorAccess((8, 100), 4, None), (2, 3), 64, ()) == (6, 64)
 
 
 def test_parts_of_a_concatenation_are_read_for_their_share_of_the_results():
     """Rows 0 to 3 of 12 from one tensor, 4 to 11 from another one."""
-    first = Access((4, 16), 4, (at(0), at(1)))
-    second = Access((8, 16), 4, (index((1, 0), constant=-4), at(1)))
+    first = TensorAccess((4, 16), 4, (at(0), at(1)))
+    second = TensorAccess((8, 16), 4, (index((1, 0), constant=-4), at(1)))
     assert inside(first, (12, 16)) == (1 / 3, 1.0)
     assert inside(second, (12, 16)) == (2 / 3, 1.0)
     # three rows anywhere: one of them from the first tensor on average
@@ -198,8 +198,8 @@ def test_arithmetic_apart_from_a_level_is_that_of_tiles_that_do_not_load():
     loops = Nest(model.expr, 64, register, tiles, (1, 0))
     number = costs.parts.index("L3")
     share = loops.loading(0.75 * DEVICE.level("L2").capacity)
-    assert costs.apart[number] == pytest.approx(costs.times[0] * (1 - share)) and 0 < share < 1
-    assert (costs.apart[0] == 0).all()
+    assert costs.serial[number] == pytest.approx(costs.times[0] * (1 - share)) and 0 < share < 1
+    assert (costs.serial[0] == 0).all()
 
 
 def test_a_panel_that_is_loaded_again_counts_once():
@@ -219,7 +219,7 @@ def test_a_panel_that_is_loaded_again_counts_once():
 def test_short_rows_are_turned_at_the_price_of_long_ones():
     """16 rows of n elements become n vectors: 16 loads and 4 x 16 shuffles, at most 16 each."""
     for row, slots in ((3, 16.0), (8, 10.0), (16, 5.0), (40, 5.0)):
-        image = Access((64, row), 4, (at(0), at(1)))
+        image = TensorAccess((64, row), 4, (at(0), at(1)))
         expr = tensor_expr([("i", 64, "parallel"), ("j", row, "parallel")], [image], [image])
         assert load_slots(expr, image, 0, 16, DEVICE) == slots
         assert load_slots(expr, image, 1, 16, DEVICE) == 1.0
@@ -230,21 +230,21 @@ def test_every_other_element_is_shuffled_out_of_two_vectors():
     gpu = find_device("h200")
     for itemsize, device, slots in ((4, DEVICE, 3.0), (8, DEVICE, 3.0), (1, DEVICE, 16.0),
                                     (4, gpu, 16.0)):  # fmt: skip
-        halves = Access((256,), itemsize, (index((2, 0)),))
+        halves = TensorAccess((256,), itemsize, (index((2, 0)),))
         expr = tensor_expr([("i", 128, "parallel")], [halves], [halves])
         assert load_slots(expr, halves, 0, 16, device) == slots
-    thirds = Access((384,), 4, (index((3, 0)),))
-    expr = tensor_expr([("i", 128, "parallel")], [thirds], [Access((128,), 4, (at(0),))])
+    thirds = TensorAccess((384,), 4, (index((3, 0)),))
+    expr = tensor_expr([("i", 128, "parallel")], [thirds], [TensorAccess((128,), 4, (at(0),))])
     assert load_slots(expr, thirds, 0, 16, DEVICE) == 16.0
-    stored = Access((256,), 4, (index((2, 0)),))
-    expr = tensor_expr([("i", 128, "parallel")], [Access((128,), 4, (at(0),))], [stored])
+    stored = TensorAccess((256,), 4, (index((2, 0)),))
+    expr = tensor_expr([("i", 128, "parallel")], [TensorAccess((128,), 4, (at(0),))], [stored])
     assert load_slots(expr, stored, 0, 16, DEVICE) == 16.0
 
 
 def test_short_rows_of_pixels_that_a_window_skips_have_vectors():
     """Of 14 pixels that a window of 3 x 3 sums up in steps of 2, not of channels."""
-    image = Access((32, 29, 29), 4, (at(0), index((2, 1), (1, 3)), index((2, 2), (1, 4))))
-    sums = Access((32, 14, 14), 4, (at(0), at(1), at(2)))
+    image = TensorAccess((32, 29, 29), 4, (at(0), index((2, 1), (1, 3)), index((2, 2), (1, 4))))
+    sums = TensorAccess((32, 14, 14), 4, (at(0), at(1), at(2)))
     sizes = ((32, "parallel"), (14, "parallel"), (14, "parallel"), (3, "reduction"),
              (3, "reduction"))  # fmt: skip
     axes = [(f"d{d}", size, kind) for d, (size, kind) in enumerate(sizes)]
@@ -262,7 +262,7 @@ def test_of_register_tiles_that_swap_pixels_one_is_compared():
 
 def test_later_sweeps_load_what_did_not_stay():
     """Two results one after the other, each from the same input of 1 MiB."""
-    access = Access((256, 1024), 4, (at(0), at(1)))
+    access = TensorAccess((256, 1024), 4, (at(0), at(1)))
     axes = [("i", 256, "parallel"), ("j", 1024, "parallel")]
     expr = tensor_expr(axes, [access], [access, access], ops=2, sweeps=2)
     size = 1 << 20

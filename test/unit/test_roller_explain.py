@@ -8,7 +8,7 @@ from roller_cases import CASES, elementwise, gemm, scalar
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.report import OperatorReport, Report, is_explanation
-from rcompiler.roller.construct import Space, construct, decision_of
+from rcompiler.roller.construct import TilingSpace, construct, decision_of
 from rcompiler.roller.cost import makespan, unevenness
 from rcompiler.roller.register import RegisterModel
 from rcompiler.roller.vectors import choose_vector_axis
@@ -52,7 +52,7 @@ def test_the_second_is_the_next_best_of_all_tilings(name):
     first = construct(expr, DEVICE)[0]
     second = first.explanation.runner_up
     assert second.by == "EU time"
-    space = Space(expr, DEVICE)
+    space = TilingSpace(expr, DEVICE)
     order = np.argsort(space.scores, kind="stable")
     rest = [k for k in order if space.decision(int(k)) != first]
     best = space.decision(int(rest[0]))
@@ -92,7 +92,7 @@ def test_faster_decisions_are_compared_by_their_makespan():
 
 
 def test_an_explanation_is_no_part_of_a_decision():
-    (decision, *_), other = construct(CASES["gemm"], DEVICE), Space(CASES["gemm"], DEVICE)
+    (decision, *_), other = construct(CASES["gemm"], DEVICE), TilingSpace(CASES["gemm"], DEVICE)
     same = next(d for d in map(other.decision, range(len(other))) if d == decision)
     assert same.explanation != decision.explanation and repr(same) == repr(decision)
 

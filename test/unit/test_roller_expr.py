@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from roller_cases import at, conv, elementwise, gemm
 
-from rcompiler.roller.expr import Access, ExpressionError, floordiv, index, mod, tensor_expr
+from rcompiler.roller.expr import ExpressionError, TensorAccess, floordiv, index, mod, tensor_expr
 from rcompiler.roller.index import count_sums
 
 linear = st.builds(
@@ -41,7 +41,7 @@ def touched(access, tile, origin):
 @given(shapes, st.data(), sizes, origins)
 def test_footprint_of_linear_maps_is_exact(shape, data, tile, origin):
     dims = tuple(data.draw(linear) for _ in shape)
-    access = Access(tuple(shape), 4, dims)
+    access = TensorAccess(tuple(shape), 4, dims)
     assert access.elements(tile, origin) == len(touched(access, tile, origin))
 
 
@@ -49,7 +49,7 @@ def test_footprint_of_linear_maps_is_exact(shape, data, tile, origin):
 @given(shapes, st.data(), sizes, origins)
 def test_footprint_with_floordiv_and_mod_is_exact(shape, data, tile, origin):
     dims = tuple(data.draw(anything) for _ in shape)
-    access = Access(tuple(shape), 4, dims)
+    access = TensorAccess(tuple(shape), 4, dims)
     assert access.elements(tile, origin) == len(touched(access, tile, origin))
 
 
@@ -91,9 +91,9 @@ def test_strided_1x1_convolution_skips_pixels():
 
 def test_dilation_and_halo_by_hand():
     # out 4, kernel 3 dilated by 4: 4 * 3 = 12 elements; padding 2 cuts off two of them
-    dilated = Access((40,), 4, (index((1, 0), (4, 1)),))
+    dilated = TensorAccess((40,), 4, (index((1, 0), (4, 1)),))
     assert dilated.elements((4, 3)) == 12
-    padded = Access((40,), 4, (index((1, 0), (4, 1), constant=-2),))
+    padded = TensorAccess((40,), 4, (index((1, 0), (4, 1), constant=-2),))
     assert padded.elements((4, 3)) == 10
     assert padded.elements((4, 3), (8, 0)) == 12
 
@@ -132,14 +132,14 @@ def test_kind_is_inferred(kind, expr):
 
 
 def test_bad_expressions_are_refused():
-    good = Access((4,), 4, (at(0),))
+    good = TensorAccess((4,), 4, (at(0),))
     with pytest.raises(ExpressionError, match="kind 'loop'"):
         tensor_expr([("i", 4, "loop")], [], [good])
     with pytest.raises(ExpressionError, match="without an output"):
         tensor_expr([("i", 4, "parallel")], [good], [])
     with pytest.raises(ExpressionError, match="axis 3"):
-        tensor_expr([("i", 4, "parallel")], [Access((4,), 4, (at(3),))], [good])
+        tensor_expr([("i", 4, "parallel")], [TensorAccess((4,), 4, (at(3),))], [good])
     with pytest.raises(ExpressionError, match="one per dimension"):
-        tensor_expr([("i", 4, "parallel")], [Access((4, 4), 4, (at(0),))], [good])
+        tensor_expr([("i", 4, "parallel")], [TensorAccess((4, 4), 4, (at(0),))], [good])
     with pytest.raises(ExpressionError, match="divisor"):
         mod(at(0), 0)

@@ -5,14 +5,14 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rcompiler.roller.fuse import Nest, fuse_axes, fused_loops
+from rcompiler.roller.fuse import LoopNest, fuse_axes, fused_loops
 
 PARALLEL, REDUCTION = "parallel", "reduction"
 
 
 def nest(kinds, *accesses, split=()):
     names = {"p": PARALLEL, "r": REDUCTION}
-    return Nest(tuple(names[k] for k in kinds), tuple(accesses), frozenset(split))
+    return LoopNest(tuple(names[k] for k in kinds), tuple(accesses), frozenset(split))
 
 
 def test_elementwise_axes_become_one():
@@ -94,7 +94,7 @@ def programs(draw):
             values.append(tuple(sorted(named) if draw(st.booleans()) else named))
             accesses.append((len(values) - 1, values[-1]))
         shared = draw(st.sampled_from(range(len(values))))
-        nests.append(Nest(kinds, (*accesses, (shared, values[shared]))))
+        nests.append(LoopNest(kinds, (*accesses, (shared, values[shared]))))
     return sizes, values, nests
 
 

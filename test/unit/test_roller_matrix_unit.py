@@ -14,11 +14,11 @@ from roller_cases import at, gemm
 from rcompiler.device.gpu import GPUS
 from rcompiler.report import is_explanation
 from rcompiler.roller.construct import construct, decision_of, paced
-from rcompiler.roller.expr import Access, Axis, tensor_expr
+from rcompiler.roller.expr import Axis, TensorAccess, tensor_expr
 from rcompiler.roller.matrix_unit import (
     MOST_SUMS,
+    BlockWork,
     UnitProduct,
-    Work,
     box_of,
     by_lines,
     by_warps,
@@ -41,8 +41,8 @@ def product(m, n, k, device=H200, instruction="wgmma", element="f16", lines=(-1,
     """C[m, n] = A[m, k] B[k, n], factors of two bytes."""
     expr = tensor_expr(
         [("m", m, "parallel"), ("n", n, "parallel"), ("k", k, "reduction")],
-        [Access((m, k), 2, (at(0), at(2))), Access((k, n), 2, (at(2), at(1)))],
-        [Access((m, n), 4, (at(0), at(1)))],
+        [TensorAccess((m, k), 2, (at(0), at(2))), TensorAccess((k, n), 2, (at(2), at(1)))],
+        [TensorAccess((m, n), 4, (at(0), at(1)))],
         compute_bytes=4,
     )
     return replace(expr, unit=on_unit(device, instruction, element, steps=k, lines=lines))
@@ -101,7 +101,7 @@ def test_a_large_tile_is_cut_into_boxes():
     part, cover = box_of(unit, (128, 768, 1))
     assert part == (128, 256, 1) and cover.groups == (2, 1)
     each = 2 * (64 + 256) + 128 + 256
-    assert work_of(unit, (128, 768, 1)) == Work(3, 128 * 768, 128 * 768, 3 * each)
+    assert work_of(unit, (128, 768, 1)) == BlockWork(3, 128 * 768, 128 * 768, 3 * each)
 
 
 def test_padding_is_work():
@@ -194,8 +194,8 @@ def test_the_padding_of_results_is_not_multiplied():
     """Tiles go over the border; the work is that of what is inside."""
     expr = tensor_expr(
         [Axis("m", 62, "parallel", padding=2), ("n", 64, "parallel"), ("k", 64, "reduction")],
-        [Access((62, 64), 2, (at(0), at(2))), Access((64, 64), 2, (at(2), at(1)))],
-        [Access((62, 64), 4, (at(0), at(1)))],
+        [TensorAccess((62, 64), 2, (at(0), at(2))), TensorAccess((64, 64), 2, (at(2), at(1)))],
+        [TensorAccess((62, 64), 4, (at(0), at(1)))],
     )
     unit = on_unit(H200, "wgmma", "f16")
     work = work_of_tasks(replace(expr, unit=unit), unit, (64, 64))
@@ -235,10 +235,10 @@ def pixels(images, height, width, channels, padding):
     expr = tensor_expr(
         axes,
         [
-            Access((images, height, width, 64), 2, (at(0), at(2), at(3), at(5))),
-            Access((blocks, 64, 32), 2, (at(1), at(5), at(4))),
+            TensorAccess((images, height, width, 64), 2, (at(0), at(2), at(3), at(5))),
+            TensorAccess((blocks, 64, 32), 2, (at(1), at(5), at(4))),
         ],
-        [Access((images, blocks, height, width, 32), 4, tuple(map(at, range(5))))],
+        [TensorAccess((images, blocks, height, width, 32), 4, tuple(map(at, range(5))))],
         kind="convolution",
         compute_bytes=4,
     )

@@ -12,7 +12,7 @@ from roller_cases import CASES, at, conv, elementwise, gemm, transpose
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.gpu import GPUS
 from rcompiler.device.record import builtin_device
-from rcompiler.roller.expr import Access, floordiv, index, mod, tensor_expr
+from rcompiler.roller.expr import TensorAccess, floordiv, index, mod, tensor_expr
 from rcompiler.roller.policy import POLICIES, decisions
 from rcompiler.roller.ranking import ranked, sampled
 from rcompiler.roller.rtile import line_unit, splits
@@ -42,8 +42,8 @@ def expressions(draw):
         return transpose(a, b)
     axes = [("r", a, "parallel"), ("p", b, "parallel"), ("k", c, "reduction")]
     packed = (index((1, floordiv(at(1), 8))), at(2), at(0), index((1, mod(at(1), 8))))
-    image = Access((-(-b // 8), c, a, 8), 4, packed)
-    return tensor_expr(axes, [image], [Access((a, b), 4, (at(0), at(1)))], ops=1)
+    image = TensorAccess((-(-b // 8), c, a, 8), 4, packed)
+    return tensor_expr(axes, [image], [TensorAccess((a, b), 4, (at(0), at(1)))], ops=1)
 
 
 def check_cover(expr, decision):

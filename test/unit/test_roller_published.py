@@ -12,7 +12,7 @@ from rcompiler.device.gpu import GPUS
 from rcompiler.errors import CompilerError, DeviceError
 from rcompiler.roller import osdi22
 from rcompiler.roller.construct import construct
-from rcompiler.roller.expr import Access, Axis, index, tensor_expr
+from rcompiler.roller.expr import Axis, TensorAccess, index, tensor_expr
 from rcompiler.roller.osdi22 import Options, emit
 from rcompiler.roller.osdi22.hal import hal_of
 from rcompiler.roller.osdi22.implicit import implicit_product
@@ -30,19 +30,22 @@ def of(*families):
 
 def matmul(m, n, k):
     axes = [("m", m, "parallel"), ("n", n, "parallel"), ("k", k, "reduction")]
-    inputs = [Access((m, k), 4, (at(0), at(2))), Access((k, n), 4, (at(2), at(1)))]
-    return tensor_expr(axes, inputs, [Access((m, n), 4, (at(0), at(1)))])
+    inputs = [TensorAccess((m, k), 4, (at(0), at(2))), TensorAccess((k, n), 4, (at(2), at(1)))]
+    return tensor_expr(axes, inputs, [TensorAccess((m, n), 4, (at(0), at(1)))])
 
 
 def relu(size):
-    access = Access((size,), 4, (at(0),))
+    access = TensorAccess((size,), 4, (at(0),))
     return tensor_expr([("i", size, "parallel")], [access], [access], ops=1)
 
 
 def reduce(rows, columns):
     axes = [("r", rows, "parallel"), ("k", columns, "reduction")]
     return tensor_expr(
-        axes, [Access((rows, columns), 4, (at(0), at(1)))], [Access((rows,), 4, (at(0),))], ops=1
+        axes,
+        [TensorAccess((rows, columns), 4, (at(0), at(1)))],
+        [TensorAccess((rows,), 4, (at(0),))],
+        ops=1,
     )
 
 
@@ -67,10 +70,12 @@ def nchw_conv(shape, stride):
     names = zip("nfhwcyx", shape, ["parallel"] * 4 + ["reduction"] * 3, strict=True)
     row, column = index((stride, 2), (1, 5)), index((stride, 3), (1, 6))
     inputs = [
-        Access((n, c, rows, columns), 4, (at(0), at(4), row, column)),
-        Access((f, c, kh, kw), 4, (at(1), at(4), at(5), at(6))),
+        TensorAccess((n, c, rows, columns), 4, (at(0), at(4), row, column)),
+        TensorAccess((f, c, kh, kw), 4, (at(1), at(4), at(5), at(6))),
     ]
-    return tensor_expr(list(names), inputs, [Access((n, f, ho, wo), 4, tuple(map(at, range(4))))])
+    return tensor_expr(
+        list(names), inputs, [TensorAccess((n, f, ho, wo), 4, tuple(map(at, range(4))))]
+    )
 
 
 @of("fused_conv_expr_S1D1P0", "fused_conv_expr_S2D1P0")
@@ -125,7 +130,7 @@ def test_every_tile_on_a_cpu_is_legal(name, level):
 def test_padded_axes_are_cut_as_the_cost_model_cuts_them():
     """Rows of 30 pixels become rows of 32, and an image of 30 rows one of 32."""
     axes = [Axis("r", 30, "parallel", 2), Axis("c", 30, "parallel", 2), Axis("l", 16, "parallel")]
-    access = Access((30, 30, 16), 4, tuple(map(at, range(3))))
+    access = TensorAccess((30, 30, 16), 4, tuple(map(at, range(3))))
     expr = tensor_expr(axes, [access, access], [access], ops=1)
     device = cpu_device("v4", eus=2)
     [decision] = published(expr, device)
@@ -155,7 +160,7 @@ def test_what_it_cannot_express_is_decided_by_the_model_and_says_so(name, reason
 
 
 def test_loops_with_state_are_not_searched():
-    access = Access((100,), 4, None)
+    access = TensorAccess((100,), 4, None)
     expr = tensor_expr([("i", 100, "parallel")], [access], [access], kind="sequential")
     with pytest.raises(NoTile, match="depend on each other"):
         published(expr, cpu_device("v4"))

@@ -6,7 +6,7 @@ import pytest
 from roller_cases import conv, gemm
 
 from rcompiler.device.cpu import cpu_device
-from rcompiler.roller.construct import Space, construct
+from rcompiler.roller.construct import TilingSpace, construct
 from rcompiler.roller.cost import balance
 from rcompiler.roller.ranking import choose, ranked, sampled, with_times
 
@@ -19,7 +19,7 @@ def test_the_best_come_first_and_the_first_is_constructed(expr):
     found = ranked(expr, DEVICE, 10)
     assert found[0] == construct(expr, DEVICE)[0]
     assert len(set(found)) == len(found) <= 10
-    space = Space(expr, DEVICE)
+    space = TilingSpace(expr, DEVICE)
     scores = {space.decision(k): space.scores[k] for k in range(len(space))}
     rest = [scores[d] for d in found[1:]]
     assert rest == sorted(rest)
@@ -35,7 +35,7 @@ def test_a_draw_is_of_all_register_tiles_and_always_the_same():
     assert found != sampled(expr, DEVICE, 40, seed=1)
     assert len({d.register_tile for d in found}) > 10
     few = gemm(1, 16, 8)
-    assert len(sampled(few, DEVICE, 10_000)) == len(Space(few, DEVICE, 1000))
+    assert len(sampled(few, DEVICE, 10_000)) == len(TilingSpace(few, DEVICE, 1000))
 
 
 def test_the_fastest_measured_one_is_chosen_first():
@@ -74,7 +74,7 @@ def test_among_others_the_time_beside_others_counts():
 
 def test_work_that_cannot_be_shared_needs_to_be_much_faster():
     expr = CASES[0]
-    whole = Space(expr, DEVICE).decision(0)
+    whole = TilingSpace(expr, DEVICE).decision(0)
     cut = construct(expr, DEVICE)[0]
     assert whole.tasks == 1 < cut.tasks
     spent = cut.tasks * cut.estimated_ns

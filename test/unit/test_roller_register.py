@@ -17,7 +17,7 @@ from roller_cases import (
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.host_flags import V4
-from rcompiler.roller.expr import Access, index, tensor_expr
+from rcompiler.roller.expr import TensorAccess, index, tensor_expr
 from rcompiler.roller.register import RegisterModel
 from rcompiler.roller.vectors import choose_vector_axis
 
@@ -31,10 +31,10 @@ def test_narrow_remainders_take_passes_of_their_own():
         expr = tensor_expr(
             [("m", 8, "parallel"), ("n", columns, "parallel"), ("k", 64, "reduction")],
             [
-                Access((8, 64), 4, (at_row, at_depth)),
-                Access((64, columns), 4, (at_depth, at_column)),
+                TensorAccess((8, 64), 4, (at_row, at_depth)),
+                TensorAccess((64, columns), 4, (at_depth, at_column)),
             ],
-            [Access((8, columns), 4, (at_row, at_column))],
+            [TensorAccess((8, columns), 4, (at_row, at_column))],
         )
         model = RegisterModel(expr, device, choose_vector_axis(expr, device))
         return model.total(model.tile((8, 16)))
@@ -178,8 +178,8 @@ def test_stores_stay_whole_where_loads_can_be_turned():
     vectors run along the rows that are stored, 16 of them in a tile.
     """
     block, row, lane = (index((1, k)) for k in range(3))
-    blocked = Access((14, 3136, 16), 1, (block, row, lane))
-    plain = Access((14, 16, 3136), 1, (block, lane, row))
+    blocked = TensorAccess((14, 3136, 16), 1, (block, row, lane))
+    plain = TensorAccess((14, 16, 3136), 1, (block, lane, row))
     axes = [("b", 14, "parallel"), ("p", 3136, "parallel"), ("l", 16, "parallel")]
     for source, result, dim, tile in (
         (plain, blocked, 2, (1, 16, 16)),
@@ -200,8 +200,8 @@ def test_lanes_that_are_gathered_take_one_register():
     device = cpu_device("v3")
     expr = tensor_expr(
         [("n", 17, "parallel")],
-        [Access((100,), 1, (index((2, 0)),)), Access((100,), 1, (index((3, 0)),))],
-        [Access((17,), 1, (index((1, 0)),))],
+        [TensorAccess((100,), 1, (index((2, 0)),)), TensorAccess((100,), 1, (index((3, 0)),))],
+        [TensorAccess((17,), 1, (index((1, 0)),))],
     )
     tile = RegisterModel(expr, device, choose_vector_axis(expr, device)).tile((32,))
     assert tile.loads == 2 * 17

@@ -10,7 +10,7 @@ from roller_cases import at
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.gpu import GPUS
 from rcompiler.roller.construct import construct
-from rcompiler.roller.expr import Access, TensorExpr, tensor_expr
+from rcompiler.roller.expr import TensorAccess, TensorExpr, tensor_expr
 from rcompiler.roller.staged import StageExpr, construct_staged, kept_room
 
 
@@ -24,10 +24,10 @@ def product(heads: int, m: int, n: int, k: int, left_kept: bool, kept: bool) -> 
         [("h", heads, "parallel"), ("m", m, "parallel"), ("n", n, "parallel"),
          ("k", k, "reduction")],
         [
-            Access((heads, m, k), 4, (at(0), at(1), at(3)), kept=left_kept),
-            Access((heads, k, n), 4, (at(0), at(3), at(2))),
+            TensorAccess((heads, m, k), 4, (at(0), at(1), at(3)), kept=left_kept),
+            TensorAccess((heads, k, n), 4, (at(0), at(3), at(2))),
         ],
-        [Access((heads, m, n), 4, (at(0), at(1), at(2)), kept=kept)],
+        [TensorAccess((heads, m, n), 4, (at(0), at(1), at(2)), kept=kept)],
     )  # fmt: skip
 
 
@@ -83,11 +83,11 @@ def test_the_time_is_that_of_all_stages():
 
 def test_nothing_of_what_is_kept_moves():
     """The same expression with its left operand kept is no slower, and faster where data limits."""
-    from rcompiler.roller.construct import Space
+    from rcompiler.roller.construct import TilingSpace
 
     def spent(m: int, n: int, k: int, kept: bool) -> np.ndarray:
         """ns of all tasks, one after the other, of every tiling with the best register tile."""
-        space = Space(product(1, m, n, k, kept, False), device(), registers=1)
+        space = TilingSpace(product(1, m, n, k, kept, False), device(), registers=1)
         decisions = map(space.decision, range(len(space)))
         return np.array([d.tasks * d.estimated_ns for d in decisions])
 
@@ -148,11 +148,13 @@ def test_register_tiles_stay_where_there_are_enough_of_them():
 def test_a_stage_may_reduce_all_of_its_axes():
     """max(x) - min(x): neither has an axis that could be cut."""
 
-    def total(kept: bool, *also: Access) -> TensorExpr:
-        read = Access((12,), 4, (at(0),))
-        return tensor_expr([("k", 12, "reduction")], [read, *also], [Access((), 4, (), kept=kept)])
+    def total(kept: bool, *also: TensorAccess) -> TensorExpr:
+        read = TensorAccess((12,), 4, (at(0),))
+        return tensor_expr(
+            [("k", 12, "reduction")], [read, *also], [TensorAccess((), 4, (), kept=kept)]
+        )
 
-    stages, last = [StageExpr(total(True), ())], total(False, Access((), 4, (), kept=True))
+    stages, last = [StageExpr(total(True), ())], total(False, TensorAccess((), 4, (), kept=True))
     [only] = construct_staged(stages, last, device())
     assert only.tile == () and only.tasks == 1
     assert [stage.tile for stage in only.stages] == [()]

@@ -8,18 +8,18 @@ from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.roots import (
     DIRECT,
     ROOTS,
-    Convolution,
+    Convolution3x3,
     RootChooser,
     is_cold,
     operators,
 )
 
 CPU = cpu_device("v4", 1)
-MIDDLE = Convolution(1, 1, 128, 128, 28, 28)
-SMALL_IMAGE = Convolution(1, 1, 512, 512, 7, 7)
+MIDDLE = Convolution3x3(1, 1, 128, 128, 28, 28)
+SMALL_IMAGE = Convolution3x3(1, 1, 512, 512, 7, 7)
 
 
-def products(root: str, convolution: Convolution) -> TensorExpr:
+def products(root: str, convolution: Convolution3x3) -> TensorExpr:
     [found] = [e for e in operators(convolution, root, 16) if e.kind != "transform"]
     return found
 
@@ -45,7 +45,7 @@ def test_winograd_needs_fewer_products():
 
 
 def test_tiles_and_channels_are_rounded_up():
-    e = products("winograd4", Convolution(2, 1, 20, 24, 13, 14))
+    e = products("winograd4", Convolution3x3(2, 1, 20, 24, 13, 14))
     assert e.inputs[0].shape == (2, 1, 2, 4, 6, 6, 4, 16)
     assert e.outputs[0].shape == (2, 1, 2, 4, 6, 6, 4, 16)
 
@@ -72,7 +72,7 @@ def test_only_allowed_roots_are_chosen():
 
 def test_a_small_gain_is_none():
     """One tile of 16 channels: nothing to win."""
-    assert RootChooser(CPU, cold=False).choose(Convolution(1, 1, 16, 16, 3, 3)).root == DIRECT
+    assert RootChooser(CPU, cold=False).choose(Convolution3x3(1, 1, 16, 16, 3, 3)).root == DIRECT
 
 
 def test_weights_are_cold_when_they_exceed_the_last_cache():
@@ -83,7 +83,7 @@ def test_weights_are_cold_when_they_exceed_the_last_cache():
 
 @pytest.mark.parametrize("size", [28, 13, 3])
 def test_register_tiles_of_transforms_are_whole_periods(size):
-    into, _, out_of = operators(Convolution(1, 1, 32, 32, size, size), "winograd4", 16)
+    into, _, out_of = operators(Convolution3x3(1, 1, 32, 32, size, size), "winograd4", 16)
     first, last = (construct(e, CPU)[0] for e in (into, out_of))
     assert first.register_tile == (1, 1, 1, 1, 6, 6, 1, 16)
     assert last.register_tile == (1, 1, 1, min(4, size), min(4, size), 16)

@@ -36,7 +36,7 @@ from rcompiler.kernelgen.simt.veu_text import (
     SIGNALS_TEXT,
 )
 from rcompiler.runtime.gpu import control as at
-from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES, Box
+from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES, TensorMapBox
 from rcompiler.runtime.tables import BARRIER, END, REPEAT, RUN, SIGNAL, WAIT
 from rcompiler.support.memory_notation import Memory
 
@@ -56,7 +56,7 @@ def program_text(
     threads: int,
     shared: int,
     pinned: int = 0,
-    boxes: Sequence[Sequence[Box]] = (),
+    boxes: Sequence[Sequence[TensorMapBox]] = (),
     vendor: Vendor = NVIDIA,
 ) -> str:
     """A gpu.module with the persistent kernel.
@@ -94,7 +94,9 @@ def declaration(kernel: str) -> str:
     return f"func.func private @{kernel}{_TYPES}"
 
 
-def module_text(functions: Sequence[str], shared: int, boxes: Sequence[Sequence[Box]]) -> str:
+def module_text(
+    functions: Sequence[str], shared: int, boxes: Sequence[Sequence[TensorMapBox]]
+) -> str:
     """A gpu.module of functions; shared, boxes: as for `program_text`."""
     attributes = [f"{SHARED_BYTES} = {shared} : i64"]
     if any(boxes):

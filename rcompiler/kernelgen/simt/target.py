@@ -42,7 +42,7 @@ from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.generic import generics_of
 from rcompiler.linalg.values import element_of, shape_of
-from rcompiler.runtime.gpu.tensor_maps import Box
+from rcompiler.runtime.gpu.tensor_maps import TensorMapBox
 
 SIGNATURE = (
     f"%words: {GLOBAL}, %bases: {GLOBAL}, %boxes: {GLOBAL}, %first: i64, %count: i64, "
@@ -112,7 +112,7 @@ class SimtTarget:
         return self._e.shared
 
     @property
-    def boxes(self) -> list[Box]:
+    def boxes(self) -> list[TensorMapBox]:
         return self._maps.boxes if self._maps else []
 
     def head(self, name: str, *, vectorise: bool) -> str:

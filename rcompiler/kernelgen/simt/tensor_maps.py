@@ -14,7 +14,7 @@ from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.simt.emitter import GLOBAL, WHOLE, SimtEmitter
 from rcompiler.kernelgen.value import Val
 from rcompiler.runtime.gpu.driver import TensorTile
-from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES, Box
+from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES, TensorMapBox
 
 
 class TensorMaps:
@@ -26,7 +26,7 @@ class TensorMaps:
         """
         self._e, self._word = emitter, word
         self._arguments: dict[str, int] = {}
-        self.boxes: list[Box] = []
+        self.boxes: list[TensorMapBox] = []
 
     def note(self, buffer: Buffer, argument: int) -> None:
         """Which operand a buffer is."""
@@ -39,7 +39,7 @@ class TensorMaps:
     def address(self, buffer: Buffer, tile: TensorTile) -> str:
         """Generic pointer to the map of boxes of the memory that an operand lies in."""
         e, argument = self._e, self._arguments[buffer.pointer]
-        box = Box(argument, tile)
+        box = TensorMapBox(argument, tile)
         if box not in self.boxes:
             self.boxes.append(box)
         number = self.boxes.index(box)

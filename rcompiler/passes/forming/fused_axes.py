@@ -28,7 +28,7 @@ from rcompiler.passes.ir.tensor_ir import (
     reshape,
     type_like,
 )
-from rcompiler.roller.fuse import Groups, Nest, fuse_axes, fused_loops
+from rcompiler.roller.fuse import Groups, LoopNest, fuse_axes, fused_loops
 
 _SPLATS = ("linalg.fill", "tensor.empty")
 _ENDS = ("rtask.yield", rtask.CAST)
@@ -45,7 +45,7 @@ class FusedAxes:
         inner = [r for op in self._ops if op.name not in _ENDS for r in op.results]
         tensors = [v for v in inner if isinstance(v.type, ir.RankedTensorType)]
         self._number = {value: k for k, value in enumerate([*self._captures, *tensors])}
-        self._nests: dict[ir.Operation, Nest] = {}
+        self._nests: dict[ir.Operation, LoopNest] = {}
         self._groups: list[Groups] = []
         self._whole: set[int] = set()
         for op in self._ops:
@@ -81,7 +81,7 @@ class FusedAxes:
         shape, groups = shape_of(value), self._groups[self._number[value]]
         return any(sum(shape[d] > 1 for d in group) > 1 for group in groups)
 
-    def _nest(self, old: Generic) -> Nest:
+    def _nest(self, old: Generic) -> LoopNest:
         reduced = set(old.reduction_dims)
         kinds = tuple("reduction" if d in reduced else "parallel" for d in range(len(old.sizes)))
         expressions = [e for map_ in old.maps for e in map_.results if _walker(e, old) is None]
@@ -91,7 +91,7 @@ class FusedAxes:
             (self._number[value], tuple(_walker(e, old) for e in map_.results))
             for value, map_ in zip([*old.operands, *old.op.results], maps, strict=True)
         )
-        return Nest(kinds, accesses, inside)
+        return LoopNest(kinds, accesses, inside)
 
     def _tensors_of(self, op: ir.Operation) -> list[ir.Value]:
         """All tensors that an op or its regions use, and its results."""
@@ -145,7 +145,7 @@ class FusedAxes:
         else:
             clone(op, mapped)
 
-    def _copy_generic(self, old: Generic, nest: Nest, mapped: Values) -> None:
+    def _copy_generic(self, old: Generic, nest: LoopNest, mapped: Values) -> None:
         loops = fused_loops(nest, self._groups)
         maps = [
             _fused_map(map_, self._groups[self._number[value]], loops)

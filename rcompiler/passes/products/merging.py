@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from rcompiler.device.model import Device
 from rcompiler.roller.construct import construct
 from rcompiler.roller.cost import FIT
-from rcompiler.roller.expr import Access, TensorExpr, floordiv, index, mod, tensor_expr
+from rcompiler.roller.expr import TensorAccess, TensorExpr, floordiv, index, mod, tensor_expr
 
 MAX_BYTES = 1 << 26  # of merged weights: the constants are concatenated in memory once
 # predicted, starts included; below it, measurements show no gain (docstring of the pass)
@@ -142,18 +142,18 @@ def expression(product: Product, lanes: int, *, resident: bool = False) -> Tenso
     rows, columns, depth = product.rows, product.columns, product.depth
     if columns >= 2 * lanes:
         shape: tuple[int, ...] = (-(-columns // lanes), depth, lanes)
-        weights = Access(
+        weights = TensorAccess(
             shape, product.itemsize, (index((1, floordiv(n, lanes))), k, index((1, mod(n, lanes))))
         )
     elif product.by_rows:
-        weights = Access((columns, depth), product.itemsize, (n, k))
+        weights = TensorAccess((columns, depth), product.itemsize, (n, k))
     else:
-        weights = Access((depth, columns), product.itemsize, (k, n))
+        weights = TensorAccess((depth, columns), product.itemsize, (k, n))
     weights = replace(weights, kept=resident)
     return tensor_expr(
         axes=[("m", rows, "parallel"), ("n", columns, "parallel"), ("k", depth, "reduction")],
-        inputs=[Access((rows, depth), product.itemsize, (m, k)), weights],
-        outputs=[Access((rows, columns), product.itemsize, (m, n))],
+        inputs=[TensorAccess((rows, depth), product.itemsize, (m, k)), weights],
+        outputs=[TensorAccess((rows, columns), product.itemsize, (m, n))],
         kind="contraction",
         ops=2.0,
         epilogue_ops=2.0,

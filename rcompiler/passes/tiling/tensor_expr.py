@@ -357,13 +357,13 @@ def tensor_expr(
     ]
     cores = [core_of(r)[0] for r in results]
     outputs = [
-        roller.Access(
+        roller.TensorAccess(
             shape_of(r),
             item_bytes(element_of(r)),
             tuple(_index(axis(d), traced, counted) for d in range(len(shape_of(r)))),
         )
         if shape_of(r) == shape_of(cores[0])
-        else roller.Access(shape_of(r), item_bytes(element_of(r)), None)
+        else roller.TensorAccess(shape_of(r), item_bytes(element_of(r)), None)
         for r in cores
     ]
     return roller.tensor_expr(
@@ -412,15 +412,15 @@ def _access(
     traced: Traced,
     counted: Arithmetic,
     steps: int,
-) -> roller.Access:
+) -> roller.TensorAccess:
     """An argument of elements, or of words of `steps` of them."""
     at = read.known if read.at is None else read.at
     shape, size = shape_of(value), item_bytes(element_of(value)) * steps
     if steps > 1:
         shape, at = shape[:-1], None if at is None else at[:-1]
     if at is None:
-        return roller.Access(shape, size, None)
-    return roller.Access(
+        return roller.TensorAccess(shape, size, None)
+    return roller.TensorAccess(
         shape, size, tuple(None if c is None else _index(c, traced, counted) for c in at)
     )
 

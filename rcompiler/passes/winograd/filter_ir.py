@@ -28,7 +28,7 @@ from rcompiler.passes.ir.tensor_ir import (
     type_like,
 )
 from rcompiler.passes.winograd.filter_form import SlidingFilter
-from rcompiler.roller.product_layout import Products
+from rcompiler.roller.product_layout import ProductTensor
 from rcompiler.roller.winograd import Filtering, Matrix
 
 _F32_BYTES = 4
@@ -88,12 +88,12 @@ class _Builder:
         """
         first, private = self._device.first_level, self._device.private_bytes
         image, result = (self._products(self._form.dims(k)) for k in (self._form.image, 2))
-        order = result.outermost() if image.bytes > private else result.apart(first)
-        return image.apart(first), order
+        order = result.outermost() if image.bytes > private else result.without_conflicts(first)
+        return image.without_conflicts(first), order
 
-    def _products(self, dims: Sequence[Hashable]) -> Products:
+    def _products(self, dims: Sequence[Hashable]) -> ProductTensor:
         pixels = tuple(w.pixel for w in self._form.windows)
-        return Products(tuple(dims), pixels, tuple(self._rows), self._sizes, _F32_BYTES)
+        return ProductTensor(tuple(dims), pixels, tuple(self._rows), self._sizes, _F32_BYTES)
 
     def _inputs(self, order: Sequence[Hashable]) -> ir.Value:
         """B^T d B of every tile, with tiles where the image has pixels."""

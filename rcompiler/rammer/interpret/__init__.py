@@ -8,6 +8,6 @@ Nothing here is shared with the proof but the data of graph and program.
 
 from rcompiler.rammer.interpret.adversary import ORDERS, STORES, Adversary
 from rcompiler.rammer.interpret.bodies import Body, digest
-from rcompiler.rammer.interpret.machine import Execution, Interpreter
+from rcompiler.rammer.interpret.machine import Execution, ScheduleInterpreter
 
-__all__ = ["ORDERS", "STORES", "Adversary", "Body", "Execution", "Interpreter", "digest"]
+__all__ = ["ORDERS", "STORES", "Adversary", "Body", "Execution", "ScheduleInterpreter", "digest"]

@@ -18,7 +18,7 @@ from rcompiler.rammer.interpret.bodies import (
 )
 from rcompiler.rammer.interpret.memory import Memory
 from rcompiler.rammer.interpret.races import Clock, Races
-from rcompiler.rammer.interpret.tasks import Bytes, Ints, Part, Task, box_bytes
+from rcompiler.rammer.interpret.tasks import Bytes, Ints, Task, TouchedBox, box_bytes
 from rcompiler.rammer.kernel import Access
 from rcompiler.rammer.program import Barrier, Instruction, Program, Run, Signal, Wait
 
@@ -35,7 +35,7 @@ class Execution:
     steps: int
 
 
-class Interpreter:
+class ScheduleInterpreter:
     """The launches of `programs`, ready to be executed in any order that they allow.
 
     bodies: what the rTasks of an operator compute, `digest` for the others. Raises ScheduleError
@@ -109,7 +109,7 @@ class Interpreter:
         value: str,
         buffer_name: str,
         access: Access,
-    ) -> Part:
+    ) -> TouchedBox:
         buffer = program.buffer.get(buffer_name)
         if buffer is None or buffer.bytes != access.bytes:
             raise ScheduleError(
@@ -118,7 +118,7 @@ class Interpreter:
         at, shape = box_bytes(self.kernels[op.name].grid, access, number)
         root, offset = self.graph.root(value)
         place = self.base[buffer.space] + buffer.offset
-        return Part(value, at + place, shape, self.right[root][at + offset])
+        return TouchedBox(value, at + place, shape, self.right[root][at + offset])
 
     def _initial(self) -> Bytes:
         """The flat memory: all spaces in a row, outer tensors and constants filled."""
@@ -155,7 +155,7 @@ class _Event:
 class _Launches:
     """The state of one execution."""
 
-    def __init__(self, plan: Interpreter, adversary: Adversary, find_races: bool) -> None:
+    def __init__(self, plan: ScheduleInterpreter, adversary: Adversary, find_races: bool) -> None:
         self.plan, self.adversary, self.find_races = plan, adversary, find_races
         self.memory = Memory(plan.initial, plan.eus)
         self.races: Races  # of the launch
@@ -284,7 +284,7 @@ class _Launches:
             self._write(eu, queue, task, part, result)
             yield None
 
-    def _read(self, eu: int, queue: int, task: Task, part: Part) -> Bytes:
+    def _read(self, eu: int, queue: int, task: Task, part: TouchedBox) -> Bytes:
         other, at, who = self.races.read(queue, part)
         if other is not None and self.find_races:
             raise self._race(queue, task, "reads", part, other, who, "writes", at)
@@ -298,14 +298,14 @@ class _Launches:
             )
         return data
 
-    def _write(self, eu: int, queue: int, task: Task, part: Part, data: Bytes) -> None:
+    def _write(self, eu: int, queue: int, task: Task, part: TouchedBox, data: Bytes) -> None:
         other, at, who = self.races.write(queue, part)
         if other is not None and self.find_races:
             raise self._race(queue, task, "writes", part, other, who, "touches", at)
         self.memory.write(eu, part.at, data)
 
     def _race(
-        self, queue: int, task: Task, verb: str, part: Part, other: Task, who: int, did: str,
+        self, queue: int, task: Task, verb: str, part: TouchedBox, other: Task, who: int, did: str,
         at: Ints,
     ) -> ScheduleError:  # fmt: skip
         return ScheduleError(

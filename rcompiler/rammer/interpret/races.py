@@ -9,7 +9,7 @@ of a dynamic program counts as an EU: who runs it may be anyone.
 import numpy as np
 from numpy.typing import NDArray
 
-from rcompiler.rammer.interpret.tasks import Ints, Part, Task
+from rcompiler.rammer.interpret.tasks import Ints, Task, TouchedBox
 
 Clock = NDArray[np.int32]
 Numbers = NDArray[np.signedinteger]
@@ -52,14 +52,14 @@ class Races:
         clock[:eus] = [len(tasks) for tasks in self._tasks[:eus]]
         np.maximum(known, clock, out=known)
 
-    def read(self, eu: int, part: Part) -> tuple[Task | None, Ints, int]:
+    def read(self, eu: int, part: TouchedBox) -> tuple[Task | None, Ints, int]:
         """(task of a racing write or None, addresses it has in common, its EU)."""
         at = part.at
         late = self._written[at] > self._known[eu][self._writer[at]]
         self._read[at, eu] = len(self._tasks[eu])
         return self._raced(self._writer[at], self._written[at], late, at)
 
-    def write(self, eu: int, part: Part) -> tuple[Task | None, Ints, int]:
+    def write(self, eu: int, part: TouchedBox) -> tuple[Task | None, Ints, int]:
         """(task of a racing access or None, addresses it has in common, its EU)."""
         at = part.at
         late = self._written[at] > self._known[eu][self._writer[at]]

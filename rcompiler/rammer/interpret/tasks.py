@@ -13,7 +13,7 @@ Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Part:
+class TouchedBox:
     """What a task touches through one operand.
 
     value: its name; at: (n,) addresses in the flat memory, row-major; shape: of the box, bytes of
@@ -33,8 +33,8 @@ class Task:
     operator: str
     number: int
     kernel: Kernel
-    reads: tuple[Part, ...]
-    writes: tuple[Part, ...]
+    reads: tuple[TouchedBox, ...]
+    writes: tuple[TouchedBox, ...]
 
     def __str__(self) -> str:
         return f"operator {self.operator} (rKernel {self.kernel.name}), rTask {self.number}"
@@ -50,8 +50,8 @@ def box_bytes(grid: Sequence[int], access: Access, task: int) -> tuple[Ints, tup
         if dim.axis != WHOLE:
             start = dim.scale * int(coords[dim.axis]) + dim.offset
             low, high = max(0, start), min(size, start + dim.extent)
-        along = np.arange(low, max(low, high))
-        index = index[..., None] * size + along
-        shape.append(len(along))
+        indices = np.arange(low, max(low, high))
+        index = index[..., None] * size + indices
+        shape.append(len(indices))
     offsets = index[..., None] * access.itemsize + np.arange(access.itemsize)
     return offsets.reshape(-1), (*shape, access.itemsize)

@@ -36,7 +36,7 @@ class Needs:
 
 
 @dataclass(frozen=True)
-class Shares:
+class OperatorShares:
     """Where an operator runs: n shares, in task order.
 
     number: operators that were added to the draft before. eu, first, count: (n,); line: (n,) column
@@ -72,7 +72,7 @@ class Draft:
     free: Floats
     known: NDArray[np.int32]
     length: Ints
-    shares: dict[str, Shares] = field(default_factory=dict)
+    shares: dict[str, OperatorShares] = field(default_factory=dict)
     _readers: dict[str, list[str]] = field(default_factory=dict)  # of weights, so far
 
     @classmethod
@@ -215,7 +215,7 @@ class Draft:
         self.length[eu] += 1
         if weights := self._weights(op):
             self._readers.setdefault(weights, []).append(op.name)
-        self.shares[op.name] = Shares(
+        self.shares[op.name] = OperatorShares(
             number=len(self.shares),
             kernel=trial.kernel,
             eu=eu,
@@ -230,7 +230,7 @@ class Draft:
 
 
 def unsettled(
-    placed: Mapping[str, Shares],
+    placed: Mapping[str, OperatorShares],
     needs: Sequence[tuple[str, Bools]],
     known: NDArray[np.int32],
 ) -> list[Needs]:

@@ -18,12 +18,23 @@ def check_mode(mode: str) -> None:
 
 
 def fastest(op: Operator, graph: Graph, eus: int) -> Kernel:
-    """Least time when the operator has all EUs for itself."""
+    """The rKernel of the least time when the operator has all EUs for itself.
+
+    Args:
+        op: an operator of the graph.
+        graph: has its rKernels.
+        eus: how many EUs there are.
+    """
     return min((graph.kernel[k] for k in op.kernels), key=lambda k: alone_ns(k, eus))
 
 
 def most_efficient(op: Operator, graph: Graph) -> Kernel:
-    """Least time summed over its rTasks."""
+    """The rKernel of the least time summed over its rTasks.
+
+    Args:
+        op: an operator of the graph.
+        graph: has its rKernels.
+    """
     return min((graph.kernel[k] for k in op.kernels), key=lambda k: k.work_ns)
 
 
@@ -34,11 +45,19 @@ def select_kernels(
     profile: Callable[[Choice], float],
     mode: str = "select",
 ) -> Choice:
-    """One rKernel per operator of a wave.
+    """One rKernel per operator of a wave (Rammer, OSDI'20, Algorithm 1, SelectRKernels).
 
-    profile: ns of what the wave is part of, with these rKernels. mode: "fast" or "efficient" for
-    all of them; "select" for the fastest ones, unless they have as many rTasks as there are EUs, or
-    more, and the profile is shorter with the most efficient ones.
+    Args:
+        wave: operators that wait for none of one another.
+        graph: has their rKernels.
+        eus: how many EUs there are.
+        profile: gives the ns of what the wave is part of, with these rKernels.
+        mode: "fast" or "efficient" for all of them; "select" for the fastest ones, unless they have
+            as many rTasks as there are EUs, or more, and the profile is shorter with the most
+            efficient ones.
+
+    Returns:
+        The rKernels, in the order of the operators.
     """
     fast = [fastest(op, graph, eus) for op in wave]
     if mode == "fast":

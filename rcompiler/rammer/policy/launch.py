@@ -31,8 +31,16 @@ from rcompiler.rammer.program import Instruction, Program, Run
 class Tasks:
     """The rTasks `first` to `first + count` of an operator, which `eu` runs one after the other.
 
-    number: how many ranges of the operator its launch got before. place: how many ranges the EU
-    got before. Each is equal to itself alone.
+    Each is equal to itself alone.
+
+    Attributes:
+        operator: its name.
+        kernel: the rKernel that it runs.
+        eu: number of the EU.
+        first: number of the first rTask.
+        count: how many rTasks.
+        number: how many ranges of the operator its launch got before.
+        place: how many ranges the EU got before.
     """
 
     operator: str

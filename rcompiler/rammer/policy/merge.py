@@ -44,15 +44,15 @@ def schedule_merge(
     return [emit(draft, f"{name}_{i}", layout) for i, draft in enumerate(drafts)]
 
 
-def _joined(drafts: Sequence[Draft], op: Operator, mode: str, apart: float, time: Time) -> bool:
+def _joined(drafts: Sequence[Draft], op: Operator, mode: str, alone_ns: float, time: Time) -> bool:
     """Add an operator to the latest launch that takes less time with it than both in turn.
 
-    apart: time of the operator alone.
+    alone_ns: time of a launch of the operator alone.
     """
     for draft in reversed(drafts[-FAR:]):
         mark, before = draft.mark(), time(draft)
         _add(draft, op, mode, time)
-        if time(draft) < before + apart:
+        if time(draft) < before + alone_ns:
             return True
         draft.rewind(mark)
         if any(producer in draft.shares for producer in draft.graph.predecessors[op.name]):

@@ -15,7 +15,7 @@ from rcompiler.rammer.graph import Graph, Operator
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.overlap import Bools
 from rcompiler.rammer.policy.dependences import Dependences
-from rcompiler.rammer.policy.draft import Draft, Shares, unsettled
+from rcompiler.rammer.policy.draft import Draft, OperatorShares, unsettled
 
 
 def sizes(tasks: int, each: float, eus: int, costs: Costs) -> list[int]:
@@ -75,7 +75,7 @@ class TakenDraft(Draft):
         clock = np.zeros((len(count), len(self.length)), np.int32)
         clock[:, : known.shape[1]] = known
         clock[np.arange(len(count)), line] = place + 1
-        self.shares[op.name] = Shares(
+        self.shares[op.name] = OperatorShares(
             number=len(self.shares),
             kernel=kernel,
             eu=eu,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from rcompiler.roller.osdi22.expression import Expression, Tile
 from rcompiler.roller.osdi22.hal import Hal
-from rcompiler.roller.osdi22.rules import Rules
+from rcompiler.roller.osdi22.rules import SearchRules
 
 Sizes = tuple[tuple[int, ...], ...]  # candidates per axis, growing
 
@@ -25,7 +25,7 @@ _MATRIX_STEP = 64  # reduction step of matrix fragments
 class AlignedSizes:
     """Candidates per axis at padding `eps`; an axis may have none."""
 
-    def __init__(self, expr: Expression, hal: Hal, rules: Rules, eps: float) -> None:
+    def __init__(self, expr: Expression, hal: Hal, rules: SearchRules, eps: float) -> None:
         self.expr, self.rules, self.eps = expr, rules, eps
         self.transaction = transaction_elements(expr, hal)
         self._known: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -90,7 +90,7 @@ def transaction_elements(expr: Expression, hal: Hal) -> int:
     return max(1, hal.transaction_bytes // expr.itemsize)
 
 
-def whole_warps(expr: Expression, hal: Hal, rules: Rules, threads: int) -> bool:
+def whole_warps(expr: Expression, hal: Hal, rules: SearchRules, threads: int) -> bool:
     """Whether `threads` (warps, for fragments) fill whole warps, on every partition if scored."""
     lanes = threads * 32 if expr.tensor_core else threads
     return lanes % (hal.warp * (hal.partitions if rules.scored else 1)) == 0

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from rcompiler.roller.expr import Access, ExpressionError, TensorExpr
+from rcompiler.roller.expr import ExpressionError, TensorAccess, TensorExpr
 from rcompiler.roller.index import Index
 
 Tile = tuple[int, ...]
@@ -106,7 +106,7 @@ def expression_of(expr: TensorExpr, *, tensor_core: bool = False) -> tuple[Expre
     return built, order
 
 
-def _operand(access: Access, rename: dict[int, tuple[int, int]]) -> Operand:
+def _operand(access: TensorAccess, rename: dict[int, tuple[int, int]]) -> Operand:
     dims: list[Index] = []
     trim: list[int] = []
     for dim, size in zip(access.dims or (None,) * len(access.shape), access.shape, strict=True):

@@ -6,7 +6,7 @@ axes, of which tiles of any size can be cut, instead of seven short ones.
 
 import math
 
-from rcompiler.roller.expr import Access, TensorExpr
+from rcompiler.roller.expr import TensorAccess, TensorExpr
 from rcompiler.roller.index import Index, index
 from rcompiler.roller.osdi22.expression import Expression, Operand
 
@@ -44,10 +44,10 @@ def implicit_product(expr: TensorExpr) -> tuple[Expression, Groups] | None:
     return Expression(sizes, len(groups) - 1, inputs, (output,)), groups
 
 
-def _slides(access: Access) -> bool:
+def _slides(access: TensorAccess) -> bool:
     return any(dim is not None and len(dim.axes()) > 1 for dim in access.dims or ())
 
 
-def _operand(access: Access, *axes: int) -> Operand:
+def _operand(access: TensorAccess, *axes: int) -> Operand:
     dims: tuple[Index, ...] = tuple(index((1, axis)) for axis in axes)
     return Operand(dims, access.itemsize, access.shape[-1])

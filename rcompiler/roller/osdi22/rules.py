@@ -13,7 +13,7 @@ from rcompiler.roller.osdi22.quantities import input_traffic
 
 
 @dataclass(frozen=True)
-class Rules:
+class SearchRules:
     """`multiples`: sizes tried per spatial axis of the shared tile.
 
     `reduction_start`: first reduction step, in transactions; `reduction_growth`: from one step to
@@ -34,7 +34,7 @@ class Rules:
     shrink: bool
 
 
-CONTRACTION = Rules(
+CONTRACTION = SearchRules(
     multiples=32,
     reduction_start=1,
     reduction_growth=4,
@@ -44,7 +44,7 @@ CONTRACTION = Rules(
     scored=True,
     shrink=True,
 )
-PLAIN = Rules(
+PLAIN = SearchRules(
     multiples=512,
     reduction_start=4,
     reduction_growth=2,
@@ -61,7 +61,7 @@ _LEAST_SLOPE = 2
 _MEAN_SLOPE = 4
 
 
-def rules_of(expr: Expression) -> Rules:
+def rules_of(expr: Expression) -> SearchRules:
     """The contraction policy when reuse grows with the tile, else the plain one."""
     return CONTRACTION if reuse_grows(expr) else PLAIN
 

@@ -19,7 +19,7 @@ from rcompiler.roller.osdi22.alignment import (
 from rcompiler.roller.osdi22.expression import Expression, Tile
 from rcompiler.roller.osdi22.hal import MAX_THREADS, Hal
 from rcompiler.roller.osdi22.quantities import footprint, registers, tasks, threads, traffic, work
-from rcompiler.roller.osdi22.rules import Rules
+from rcompiler.roller.osdi22.rules import SearchRules
 from rcompiler.roller.osdi22.score import best_first, intensity_scores, paper_scores
 
 Score = Literal["intensity", "paper"]
@@ -76,7 +76,7 @@ class _Node:
 class Search:
     """The rTiles of one operator on one device; use it for one `run`."""
 
-    def __init__(self, expr: Expression, hal: Hal, rules: Rules, options: Options) -> None:
+    def __init__(self, expr: Expression, hal: Hal, rules: SearchRules, options: Options) -> None:
         self.expr, self.hal, self.rules, self.options = expr, hal, rules, options
         peak = hal.matrix_gflops if expr.tensor_core else None
         self.peak = peak or hal.peak_gflops

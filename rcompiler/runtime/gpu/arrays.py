@@ -46,11 +46,22 @@ class DeviceArray(Staying):
         }
 
     def numpy(self) -> np.ndarray:
-        """A copy on the host, after all launches so far. Raises DeviceError."""
+        """A copy on the host, after all launches so far.
+
+        Raises:
+            DeviceError: the device has failed.
+        """
         return self._driver.read(self.address, self._bytes).view(self.dtype).reshape(self.shape)
 
     def write(self, values: Any) -> None:
-        """Copy values of exactly this shape and dtype to the device. Raises ShapeError."""
+        """Copy values to the device.
+
+        Args:
+            values: of exactly this shape and dtype.
+
+        Raises:
+            ShapeError: they are of another.
+        """
         array = np.asarray(values)
         if (array.shape, array.dtype) != (self.shape, self.dtype):
             raise ShapeError(

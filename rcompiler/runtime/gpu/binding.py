@@ -65,7 +65,13 @@ class GpuBinding(Staying):
             self._resident.replay(self._graph, self._bases)
 
     def elapsed_ns(self, calls: int) -> float:
-        """Time of so many inferences, one after another, by the device's own clock.
+        """The time of several inferences, one after another, by the device's own clock.
+
+        Args:
+            calls: how many.
+
+        Returns:
+            Nanoseconds of all of them.
 
         Raises:
             DeviceError: as of a call.

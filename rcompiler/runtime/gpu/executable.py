@@ -72,13 +72,15 @@ class GpuExecutable(Closable):
         """Check; the device itself is opened by the first call.
 
         Args:
+            artifact: what is run.
             open_driver: gives the device, or raises DeviceError where there is none.
             wait_limit_s: a wait inside of the kernel that takes longer ends it.
-            validate: the full proof (no race, no deadlock) over the artifact's programs; raises
-                to refuse. Called after the structural check, before any code is loaded.
+            validate: the full proof (no race, no deadlock) over the artifact's programs; raises to
+                refuse. Called after the structural check, before any code is loaded.
 
         Raises:
             ArtifactError: the artifact contradicts itself or is for another kind of device.
+            DeviceError: `wait_limit_s` is impossible.
         """
         artifact.check()
         if not isinstance(artifact.image, GpuImage):
@@ -142,11 +144,17 @@ class GpuExecutable(Closable):
     def on_device(self, *args: object, **kwargs: object) -> Outputs[DeviceArray]:
         """Run one inference and leave the outputs on the device.
 
-        Args, errors: as of a call.
+        Args:
+            *args, **kwargs: as of a call.
 
         Returns:
             A list of one new array on the device per output, which can be read by name, too. Other
-            libraries, and further calls, read them in place.
+                libraries, and further calls, read them in place.
+
+        Raises:
+            ShapeError: as of a call.
+            RangeError: as of a call.
+            DeviceError: as of a call.
         """
         given = self._take(call_arguments(self.inputs, args, kwargs))
         with self._lock:
@@ -166,6 +174,9 @@ class GpuExecutable(Closable):
         Args:
             inputs: arrays on the device in order, or by name, of exactly the declared shape and
                 dtype. None: new ones, zeroed.
+
+        Returns:
+            What runs the model on these arrays when it is called.
 
         Raises:
             ShapeError: an array is missing, unknown, or cannot be used where it lies.
@@ -207,11 +218,25 @@ class GpuExecutable(Closable):
                 self._loaded.close()
 
     def stage(self, name: str) -> str:
-        """Text of a compilation stage, when the artifact carries it (see `Artifact.stage`)."""
+        """The text of a compilation stage (see `Artifact.stage`).
+
+        Args:
+            name: of the stage.
+
+        Raises:
+            ArtifactError: the artifact does not carry it.
+        """
         return self.artifact.stage(name)
 
     def save(self, path: str | Path) -> None:
-        """Write the artifact (see `Artifact.save`)."""
+        """Write the artifact (see `Artifact.save`).
+
+        Args:
+            path: of the file.
+
+        Raises:
+            ArtifactError: it cannot be written.
+        """
         self.artifact.save(path)
 
     def _ready(self) -> Resident:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from rcompiler.errors import ArtifactError, DeviceError
-from rcompiler.runtime.gpu.tensor_maps import Box
+from rcompiler.runtime.gpu.tensor_maps import TensorMapBox
 from rcompiler.runtime.untrusted import integer, string
 
 ALIGNMENT = 16  # bytes: the longest single access of a kernel
@@ -39,7 +39,7 @@ class GpuImage:
     entry: str
     threads: int
     shared: int
-    boxes: dict[int, tuple[Box, ...]] = field(default_factory=dict)
+    boxes: dict[int, tuple[TensorMapBox, ...]] = field(default_factory=dict)
     pinned: int = 0
 
     INPUT_ALIGNMENT: ClassVar[int] = ALIGNMENT
@@ -141,13 +141,13 @@ class GpuImage:
         return self.language == "amdgcn" or self.chip.endswith("a")
 
 
-def boxes_of(rows: Iterable[Any]) -> dict[int, tuple[Box, ...]]:
+def boxes_of(rows: Iterable[Any]) -> dict[int, tuple[TensorMapBox, ...]]:
     """Boxes by the numbers of kernels, from rows of numbers: of the kernel, and of the box.
 
     Raises ValueError or what `untrusted.integer` raises for other rows.
     """
-    found: dict[int, tuple[Box, ...]] = {}
+    found: dict[int, tuple[TensorMapBox, ...]] = {}
     for row in rows:
         kernel, *words = (integer(word) for word in row)
-        found[kernel] = (*found.get(kernel, ()), Box.of(words))
+        found[kernel] = (*found.get(kernel, ()), TensorMapBox.of(words))
     return found

@@ -11,10 +11,10 @@ import numpy as np
 from rcompiler.runtime import tables
 from rcompiler.runtime.gpu import control as at
 from rcompiler.runtime.gpu.driver import Driver
-from rcompiler.runtime.gpu.launches import Launch
+from rcompiler.runtime.gpu.launches import KernelLaunch
 from rcompiler.runtime.gpu.memory import WORD, OwnedMemory, behind_one_another
 from rcompiler.runtime.post_mortem import PostMortem, after_steps
-from rcompiler.runtime.schedule import Schedule
+from rcompiler.runtime.schedule import ThreadSchedule
 
 _REPORT = "report it with the model"
 
@@ -26,7 +26,9 @@ class LaunchControls:
         addresses: of the control words of each launch, in order.
     """
 
-    def __init__(self, memory: OwnedMemory, launches: Sequence[Launch], limit_s: float) -> None:
+    def __init__(
+        self, memory: OwnedMemory, launches: Sequence[KernelLaunch], limit_s: float
+    ) -> None:
         """limit_s: how long a wait may take."""
         self._launches = launches
         schedules = [launch.schedule for launch in launches]
@@ -67,7 +69,7 @@ class LaunchControls:
         return ""
 
 
-def _post_mortem(schedule: Schedule, report: np.ndarray) -> str:
+def _post_mortem(schedule: ThreadSchedule, report: np.ndarray) -> str:
     eus = len(schedule.threads)
     steps = report[at.REPORT_STEPS :][:eus].tolist()
     counts = report[at.REPORT_STEPS + eus :].tolist()
@@ -82,7 +84,7 @@ def _post_mortem(schedule: Schedule, report: np.ndarray) -> str:
     return f"{'; '.join(waits[:4])}; this is a defect of the schedule: compile again"
 
 
-def _meetings(schedule: Schedule) -> int:
+def _meetings(schedule: ThreadSchedule) -> int:
     """Barriers of all EUs in one launch."""
     steps = tables.instructions(schedule.threads[0].stream)
     return sum(opcode == tables.BARRIER for _, opcode, _ in steps)

@@ -17,11 +17,11 @@ import numpy as np
 from rcompiler.runtime import tables
 from rcompiler.runtime.loops import lines, parse
 from rcompiler.runtime.program import Program
-from rcompiler.runtime.schedule import Schedule, combine
+from rcompiler.runtime.schedule import ThreadSchedule, combine
 
 
 @dataclass(frozen=True)
-class Launch:
+class KernelLaunch:
     """One launch of the kernel.
 
     Attributes:
@@ -29,7 +29,7 @@ class Launch:
         cooperative: whether its blocks must all run at the same time.
     """
 
-    schedule: Schedule
+    schedule: ThreadSchedule
     cooperative: bool
 
     @property
@@ -44,8 +44,8 @@ def independent(streams: Iterable[np.ndarray]) -> bool:
     return not any(line.opcode in waits for stream in streams for line in lines(parse(stream)))
 
 
-def launches(programs: Sequence[Program], eus: int) -> list[Launch]:
+def launches(programs: Sequence[Program], eus: int) -> list[KernelLaunch]:
     """The launches of one inference, in order; eus: the most that a program has."""
     if all(independent(program.streams) for program in programs):
-        return [Launch(combine([program], program.eus), False) for program in programs]
-    return [Launch(combine(programs, eus), True)]
+        return [KernelLaunch(combine([program], program.eus), False) for program in programs]
+    return [KernelLaunch(combine(programs, eus), True)]

@@ -15,7 +15,7 @@ from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.gpu.driver import Argument, Driver
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.gpu.launch_controls import LaunchControls
-from rcompiler.runtime.gpu.launches import Launch
+from rcompiler.runtime.gpu.launches import KernelLaunch
 from rcompiler.runtime.gpu.memory import WORD, OwnedMemory
 from rcompiler.runtime.gpu.tensor_maps import MapTable
 from rcompiler.runtime.index_checks import IndexChecks
@@ -42,7 +42,7 @@ class Resident:
         self,
         artifact: Artifact,
         image: GpuImage,
-        launches: Sequence[Launch],
+        launches: Sequence[KernelLaunch],
         driver: Driver,
         function: Any,
         limit_s: float,
@@ -143,7 +143,7 @@ class Resident:
             self._checks.look_at(self._driver.read(self._answers.start, self._checks.size))
 
 
-def _operands(launches: Sequence[Launch]) -> Iterator[tuple[int, list[int]]]:
+def _operands(launches: Sequence[KernelLaunch]) -> Iterator[tuple[int, list[int]]]:
     """Kernel, and the memory of each operand, of all runs."""
     for thread in (thread for launch in launches for thread in launch.schedule.threads):
         for _, opcode, operands in tables.instructions(thread.stream):

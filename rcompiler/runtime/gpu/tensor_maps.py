@@ -20,7 +20,7 @@ _HEAD = 2  # words in front of the records of the kernels
 
 
 @dataclass(frozen=True)
-class Box:
+class TensorMapBox:
     """argument: number of the operand; tile: the box, of a memory that begins at address 0."""
 
     argument: int
@@ -33,7 +33,7 @@ class Box:
         return [*head, *tile.dims, *tile.strides, *tile.box]
 
     @staticmethod
-    def of(words: Sequence[int]) -> Box:
+    def of(words: Sequence[int]) -> TensorMapBox:
         """From numbers. Raises ValueError for numbers that are no box."""
         if len(words) < 4:
             raise ValueError("a box of too few numbers")
@@ -44,7 +44,7 @@ class Box:
         dims, strides, box = values[:rank], values[rank : 2 * rank - 1], values[2 * rank - 1 :]
         if argument < 0 or element not in (1, 2, 4, 8) or swizzle not in (0, 32, 64, 128):
             raise ValueError("a box of an unknown kind")
-        return Box(argument, TensorTile(0, element, dims, strides, box, swizzle))
+        return TensorMapBox(argument, TensorTile(0, element, dims, strides, box, swizzle))
 
 
 class MapTable:
@@ -54,7 +54,7 @@ class MapTable:
 
     def __init__(
         self,
-        boxes: Mapping[int, Sequence[Box]],
+        boxes: Mapping[int, Sequence[TensorMapBox]],
         kernels: int,
         memories: int,
         runs: Iterable[tuple[int, Sequence[int]]],
