@@ -89,10 +89,11 @@ class _Writer:
             "program": lambda: [*self._program(op_of(lines))],
             "main": lambda: _main(lines),
         }
-        kind = kind_of(lines[0])
+        kind, values = kind_of(lines[0]), dict(self._values)
         try:
             return kind, write[kind]()
         except Unusual:
+            self._values = values
             return kind, lines
 
     def _program(self, op: OpText) -> Iterator[str]:

@@ -24,8 +24,8 @@ from .hashes import compilation, network
 
 def unlike(case: Case, artifact: Artifact) -> list[str]:
     """The stages that are not what compile_onnx made, in their order: of printed S1, run by the
-    text of its pipeline, S2 to S4; of printed S3 and S4 their schedule form, which is read as the
-    same module; of printed S4 "code" and all of the artifact.
+    text of its pipeline, S2 to S4; of S3 and S4 their schedule form, which is read as the same
+    module; of printed S4 "code" and all of the artifact.
     """
     run, options = compilation(case)
     # the policy that was taken, where another one did not fit
@@ -33,7 +33,7 @@ def unlike(case: Case, artifact: Artifact) -> list[str]:
     imported = import_onnx(network(case))
     found = texts(artifact.stages["linalg"], imported.constants, str(run.lowering(by)))
     wrong = [stage for stage, text in found.items() if text != artifact.stages[stage]]
-    wrong += [f"form of {s}" for s in ("rkernel", "vdevice") if not _same(artifact.stages[s])]
+    wrong += [f"form of {stage}" for stage in ("rkernel", "vdevice") if not _same(found[stage])]
     held = Explained()
     held.artifact = artifact
     again = schedule_artifact(artifact.stages["vdevice"], held.constants(), machine_code=False)
