@@ -56,7 +56,7 @@ def schedule_form(text: str) -> str:
     if ranks == sorted(ranks):
         items = sorted([*items, *beside], key=lambda item: PRINTED[item[0]])
     else:
-        first, items = f"{FIRST_LINE} {IN_ORDER}", [*beside, *items]
+        first, items = f"{FIRST_LINE} {IN_ORDER}", [*items, *beside]
     parts = [[first], *(lines for _, lines in items), module.tail]
     texts = ["\n".join(short for line in part for short in folded(line)) for part in parts if part]
     return "\n\n".join(texts) + "\n"
@@ -89,10 +89,11 @@ class _Writer:
             "program": lambda: [*self._program(op_of(lines))],
             "main": lambda: _main(lines),
         }
-        kind = kind_of(lines[0])
+        kind, values = kind_of(lines[0]), dict(self._values)
         try:
             return kind, write[kind]()
         except Unusual:
+            self._values = values
             return kind, lines
 
     def _program(self, op: OpText) -> Iterator[str]:

@@ -19,7 +19,11 @@ from .judge import Outcome, Report, key_of
 from .maker import Reject
 
 MUTANTS = 8
-_INSTRUCTION = re.compile(r"\s*vdevice\.(run|wait|signal|barrier|reset)\b")
+FORMS = ("vdevice", "schedule")  # as MLIR prints it; as short text
+_INSTRUCTION = re.compile(r'\s*(?:"vdevice\.)?(run|wait|signal|barrier)\b')
+# Of the schedule form: lines with numbers, and numbers that are of no name and no type.
+_STATEMENT = re.compile(r"\s*(program|temp|constant|pinned|eu|queue|repeat|run|wait)\b")
+_NUMBER = re.compile(r"(?:(?<=[ \[])|(?<=\.\.))\d+(?![\dx])")
 
 
 def schedules(seed: int, targets: Sequence[str], report: Report) -> Outcome:
@@ -33,7 +37,8 @@ def schedules(seed: int, targets: Sequence[str], report: Report) -> Outcome:
         right = [np.asarray(y).tobytes() for y in model(**case.feeds)]
     except (Reject, CompilerError):
         return Outcome("no graph", tried=0)
-    text, constants, chosen = model.stage("vdevice"), model.constants(), random.Random(seed)
+    chosen, constants = random.Random(seed), model.constants()
+    text = model.stage(chosen.choice(FORMS))
     for number in range(MUTANTS):
         what, mutant = mutated(text, chosen)
         report("compile")
@@ -95,20 +100,26 @@ def _repeat(lines: list[str], chosen: random.Random) -> str:
 
 def _number(lines: list[str], chosen: random.Random) -> str:
     """A number of any line of the program: an offset, a size, a threshold, a task."""
-    places = [i for i, line in enumerate(lines) if "vdevice." in line and re.search(r"\d", line)]
+    places = [i for i, line in enumerate(lines) if _numbers(line)]
     if not places:
         return "nothing"
     i = chosen.choice(places)
-    program = lines[i].partition("value = ")[0]  # weights are what they are
-    numbers = [n for n in re.finditer(r"\d+", program) if not _means(program, n.start())]
-    if not numbers:
-        return "nothing"
-    found = chosen.choice(numbers)
+    found = chosen.choice(_numbers(lines[i]))
     number = int(found[0])
     other = chosen.choice([number + 1, max(number - 1, 0), number + 64, number * 2, 0])
     old = lines[i].strip()
     lines[i] = lines[i][: found.start()] + str(other) + lines[i][found.end() :]
     return f"number: {old} -> {lines[i].strip()}"
+
+
+def _numbers(line: str) -> list[re.Match[str]]:
+    """Those of a line that may become others: none of a weight or of a tensor of the caller."""
+    if '"vdevice.' in line:
+        program = line.partition("value = ")[0]
+        return [n for n in re.finditer(r"\d+", program) if not _means(program, n.start())]
+    if _STATEMENT.match(line):
+        return [*_NUMBER.finditer(line.partition(" = ")[0])]
+    return []
 
 
 def _means(line: str, at: int) -> bool:

@@ -285,12 +285,16 @@ def test_changes_of_a_schedule_are_small():
 
     from fuzz import mutate_schedules
 
-    text = rcompiler.compile_onnx(wrong_case().model, eus=2, cache=False).stage("vdevice")
-    for seed in range(40):
-        what, mutant = mutate_schedules.mutated(text, random.Random(seed))
-        assert what and abs(len(mutant.split("\n")) - len(text.split("\n"))) <= 2
-        different = set(mutant.split("\n")) ^ set(text.split("\n"))
-        assert len(different) <= 4
+    model = rcompiler.compile_onnx(wrong_case().model, eus=2, cache=False)
+    for form in mutate_schedules.FORMS:
+        text, done = model.stage(form), set()
+        for seed in range(40):
+            what, mutant = mutate_schedules.mutated(text, random.Random(seed))
+            assert what and abs(len(mutant.split("\n")) - len(text.split("\n"))) <= 2
+            different = set(mutant.split("\n")) ^ set(text.split("\n"))
+            assert len(different) <= 4
+            done |= {each.partition(":")[0] for each in what.split("; ")}
+        assert {"swap", "drop", "repeat", "number"} <= done
 
 
 def test_changes_of_a_schedule_leave_the_signature_alone():

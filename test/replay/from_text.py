@@ -16,6 +16,7 @@ from rcompiler.passes._pipeline_text import read, runner
 from rcompiler.passes.constants.model_context import ModelContext
 from rcompiler.pipelines._lowering import Lowering
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.schedule_text import mlir_form, schedule_form
 
 from .cases import Case
 from .hashes import compilation, network
@@ -23,7 +24,8 @@ from .hashes import compilation, network
 
 def unlike(case: Case, artifact: Artifact) -> list[str]:
     """The stages that are not what compile_onnx made, in their order: of printed S1, run by the
-    text of its pipeline, S2 to S4; of printed S4 "code" and all of the artifact.
+    text of its pipeline, S2 to S4; of S3 and S4 their schedule form, which is read as the same
+    module; of printed S4 "code" and all of the artifact.
     """
     run, options = compilation(case)
     # the policy that was taken, where another one did not fit
@@ -31,6 +33,7 @@ def unlike(case: Case, artifact: Artifact) -> list[str]:
     imported = import_onnx(network(case))
     found = texts(artifact.stages["linalg"], imported.constants, str(run.lowering(by)))
     wrong = [stage for stage, text in found.items() if text != artifact.stages[stage]]
+    wrong += [f"form of {stage}" for stage in ("rkernel", "vdevice") if not _same(found[stage])]
     held = Explained()
     held.artifact = artifact
     again = schedule_artifact(artifact.stages["vdevice"], held.constants(), machine_code=False)
@@ -39,6 +42,12 @@ def unlike(case: Case, artifact: Artifact) -> list[str]:
         "artifact": again.certificate == artifact.certificate,
     }
     return wrong + [what for what, equal in same.items() if not equal]
+
+
+def _same(text: str) -> bool:
+    """Whether the schedule form of a module is read as the same one."""
+    with dialects.load(ir.Context()), ir.Location.unknown():
+        return str(ir.Module.parse(mlir_form(schedule_form(text)).text)) == text
 
 
 def texts(linalg: str, arrays: Mapping[str, np.ndarray], pipeline: str) -> dict[str, str]:
