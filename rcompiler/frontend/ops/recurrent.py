@@ -90,8 +90,8 @@ class Direction:
         old: Sequence[Value | None],
         fn: Callable[..., list[Scalar]],
     ) -> list[Value]:
-        """The states after step ``t``, which ``fn(s, *scalars)`` makes, and behind them what is shown
-        of it, which is the first of them. An ended sequence keeps its states and shows zero.
+        """The states after step ``t``, which ``fn(s, *scalars)`` makes, and behind them what it
+        shows, which is the first of them. An ended sequence keeps its states and shows zero.
 
         old: the states before the step, None for zeros.
         """
