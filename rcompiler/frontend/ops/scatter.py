@@ -47,8 +47,7 @@ def _combine(ctx: Context, dtype: str) -> Combine | None:
     if name not in table:
         raise ctx.shape_error(f"the reduction '{name}' is unknown")
     fn = table[name]
-    plain = dtypes.is_float(dtype) or dtypes.is_integer(dtype)
-    if fn is not None and (not plain or dtype in dtypes.SMALL_INTS):
+    if fn is not None and (not dtypes.is_number(dtype) or dtype in dtypes.SMALL_INTS):
         raise ctx.refuse(
             f"the reduction '{name}' of {dtype} is not translated", "Cast the data to float32"
         )
