@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from . import dtypes
 
 Bounds = tuple[int, int]  # the least and the greatest that an element may be
 
 
-@dataclass(frozen=True)
-class Tensor:
-    """What is known of an operand, or of a result before its bounds are."""
+class Tensor(Protocol):
+    """An operand, or a result, of which only its shape and type are asked for."""
 
-    bounds: Bounds | None
     shape: tuple[int, ...]
     dtype: str
+
+    @property
+    def bounds(self) -> Bounds | None: ...
 
 
 Operands = Sequence[Tensor | None]

@@ -116,6 +116,11 @@ def is_integer(name: str) -> bool:
     return name in SIGNED or name in UNSIGNED
 
 
+def is_number(name: str) -> bool:
+    """True for integers and for floats that MLIR computes with."""
+    return is_float(name) or is_integer(name)
+
+
 def bits(name: str) -> int:
     """Width of the storage type in bits (``bool`` counts as 1)."""
     text = _MLIR[name]

@@ -49,17 +49,6 @@ _MISFITS = (
 )
 
 
-def _bounds(context: Context, number: int, result: Value) -> bounds.Bounds | None:
-    """Between which numbers the integers of a result lie."""
-    if result.known is not None or bounds.of_type(result.dtype) is None:
-        return result.known
-    read = [
-        None if v is None else bounds.Tensor(v.bounds, v.shape, v.dtype) for v in context.inputs
-    ]
-    made = bounds.Tensor(None, result.shape, result.dtype)
-    return bounds.of_result(context.op, context.attributes, read, made, number)
-
-
 class Interpreter:
     """One import. ``gaps``: a list to collect gaps in instead of stopping at the first."""
 
@@ -235,8 +224,10 @@ class Interpreter:
         for number, value in enumerate(results):
             if value is not None:
                 context.check_size(value.shape, value.dtype)
-                if value.const is None and not context.domain:
-                    value.known = _bounds(context, number, value)
+                if value.const is None and value.known is None and not context.domain:
+                    value.known = bounds.of_result(
+                        context.op, context.attributes, context.inputs, value, number
+                    )
         return results
 
     def function(self, function: FunctionProto, call: Call) -> list[Any]:

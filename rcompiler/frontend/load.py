@@ -63,27 +63,13 @@ def _read(path: Path) -> ModelProto:
     except OSError as error:
         raise InvalidModel(f"{path}: {error.strerror or error}") from None
     proto = _parse(data, str(path))
-    holders = (proto.graph, *proto.functions)
-    if any(t.data_location == TensorProto.EXTERNAL for holder in holders for t in _tensors(holder)):
-        try:
-            onnx.load_external_data_for_model(proto, str(path.parent))
-        except Exception as error:  # onnx raises several kinds, also from C++
-            raise InvalidModel(
-                f"{path}: external data cannot be read ({error}). "
-                "Put the weight files beside the model"
-            ) from None
+    try:
+        onnx.load_external_data_for_model(proto, str(path.parent))
+    except Exception as error:  # onnx raises several kinds, also from C++
+        raise InvalidModel(
+            f"{path}: external data cannot be read ({error}). Put the weight files beside the model"
+        ) from None
     return proto
-
-
-def _tensors(graph: GraphProto | FunctionProto) -> Iterator[TensorProto]:
-    if isinstance(graph, GraphProto):
-        yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.TENSOR:
-                yield attribute.t
-            elif attribute.type == AttributeProto.GRAPH:
-                yield from _tensors(attribute.g)
 
 
 def array_of(tensor: TensorProto | SparseTensorProto) -> np.ndarray:

@@ -206,6 +206,13 @@ class Context:
             if value.dtype != expected:
                 raise self.shape_error(f"input {number} is {value.dtype}; {expected} is expected")
 
+    def need_numbers(self, *values: Value) -> None:
+        """Refuse values of bool, and of floats of 8 bits or fewer."""
+        for value in values:
+            if not dtypes.is_number(value.dtype):
+                reason = f"element type {value.dtype} is not translated"
+                raise self.refuse(reason, "Cast it to float32")
+
     def need_float(self, index: int = 0) -> None:
         """Refuse inputs that are not f16, bf16, f32 or f64."""
         value = self.input(index)

@@ -232,6 +232,11 @@ class Arithmetic:
     def clamp(self, a: Scalar, low: Operand, high: Operand) -> Scalar:
         return self.minimum(self.maximum(a, low), high)
 
+    def bounded(self, a: Scalar, low: Operand, high: Operand) -> Scalar:
+        """The same of floats; NaN becomes ``low``."""
+        a = self.select(a > low, a, low)
+        return self.select(a < high, a, high)
+
     def bitcast(self, a: Scalar, dtype: str) -> Scalar:
         """The same bits as another type of equal width."""
         if dtypes.mlir_type(a.dtype) == dtypes.mlir_type(dtype):

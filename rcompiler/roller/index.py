@@ -125,6 +125,11 @@ def index(*terms: tuple[int, Atom], constant: int = 0) -> Index:
     return Index(tuple((c, atom) for atom, c in sums.items() if c), constant)
 
 
+def axis_index(position: int) -> Index:
+    """The position along one axis."""
+    return index((1, position))
+
+
 def floordiv(inner: Index, divisor: int) -> FloorDiv:
     """`inner floordiv divisor`; ExpressionError unless divisor >= 1."""
     return FloorDiv(inner, _divisor(divisor))

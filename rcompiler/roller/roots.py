@@ -27,7 +27,8 @@ from dataclasses import dataclass, field
 
 from rcompiler.device.model import Device
 from rcompiler.roller.construct import construct
-from rcompiler.roller.expr import Index, TensorAccess, TensorExpr, floordiv, index, tensor_expr
+from rcompiler.roller.expr import TensorAccess, TensorExpr, floordiv, index, tensor_expr
+from rcompiler.roller.index import axis_index
 from rcompiler.roller.linear_map import plan
 from rcompiler.roller.winograd import SIZES, Filtering, Matrix, filtering
 
@@ -137,7 +138,7 @@ def operators(convolution: Convolution3x3, root: str, lanes: int) -> list[Tensor
 
 
 def _direct(c: Convolution3x3, lanes: int) -> TensorExpr:
-    n, g, cob, y, x, co, cib, p, q, ci = map(_axis, range(10))
+    n, g, cob, y, x, co, cib, p, q, ci = map(axis_index, range(10))
     rows, columns = index((1, 3), (1, 7)), index((1, 4), (1, 8))
     inner, outer = _blocks(c.channels, lanes), _blocks(c.filters, lanes)
     sizes = (c.images, c.groups, outer, c.height, c.width, lanes)
@@ -156,7 +157,7 @@ def _direct(c: Convolution3x3, lanes: int) -> TensorExpr:
 
 
 def _inputs(c: Convolution3x3, f: Filtering, lanes: int) -> TensorExpr:
-    n, g, cib, th, i, j, tw, ci = map(_axis, range(8))
+    n, g, cib, th, i, j, tw, ci = map(axis_index, range(8))
     tiles = [-(-size // f.size) for size in (c.height, c.width)]
     rows, columns = index((f.size, 3), (1, 8)), index((f.size, 6), (1, 9))
     inner, (high, wide) = _blocks(c.channels, lanes), (t * f.size + TAPS - 1 for t in tiles)
@@ -176,7 +177,7 @@ def _inputs(c: Convolution3x3, f: Filtering, lanes: int) -> TensorExpr:
 
 
 def _products(c: Convolution3x3, f: Filtering, lanes: int) -> TensorExpr:
-    n, g, cob, th, i, j, tw, co, cib, ci = map(_axis, range(10))
+    n, g, cob, th, i, j, tw, co, cib, ci = map(axis_index, range(10))
     inner, outer = _blocks(c.channels, lanes), _blocks(c.filters, lanes)
     tiles = [-(-size // f.size) for size in (c.height, c.width)]
     rest = (tiles[0], f.products, f.products, tiles[1], lanes)
@@ -193,9 +194,9 @@ def _products(c: Convolution3x3, f: Filtering, lanes: int) -> TensorExpr:
 
 
 def _outputs(c: Convolution3x3, f: Filtering, lanes: int) -> TensorExpr:
-    n, g, cob, y, x, co, i, j = map(_axis, range(8))
+    n, g, cob, y, x, co, i, j = map(axis_index, range(8))
     tiles = [-(-size // f.size) for size in (c.height, c.width)]
-    rows, columns = (index((1, floordiv(axis, f.size))) for axis in (y, x))
+    rows, columns = (index((1, floordiv(at, f.size))) for at in (y, x))
     outer = _blocks(c.filters, lanes)
     products = (c.images, c.groups, outer, tiles[0], f.products, f.products, tiles[1], lanes)
     sizes = (c.images, c.groups, outer, c.height, c.width, lanes)
@@ -207,10 +208,6 @@ def _outputs(c: Convolution3x3, f: Filtering, lanes: int) -> TensorExpr:
         ops=2 * _work(f.outputs) + _EPILOGUE,
         periods=((3, f.size), (4, f.size)),
     )
-
-
-def _axis(position: int) -> Index:
-    return index((1, position))
 
 
 def _axes(kind: str, *sizes: int) -> list[tuple[str, int, str]]:

@@ -16,7 +16,7 @@ from rcompiler.roller.choice import shortest_task_ns
 from rcompiler.roller.construct import paced
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import ExpressionError, TensorAccess, TensorExpr, index, tensor_expr
-from rcompiler.roller.index import Index
+from rcompiler.roller.index import Index, axis_index
 
 _LEAST = 32  # steps of a part at least
 _GAIN = 0.8  # of the makespan that may be left
@@ -66,7 +66,7 @@ def partial(expr: TensorExpr, axis: int, parts: int) -> TensorExpr:
     return tensor_expr(
         [("part", parts, "parallel"), *axes],
         [part(access) for access in expr.inputs],
-        [TensorAccess((parts, *output.shape), output.itemsize, (index((1, 0)), *written))],
+        [TensorAccess((parts, *output.shape), output.itemsize, (axis_index(0), *written))],
         kind=expr.kind,
         ops=expr.ops,
         in_parts=expr.in_parts,
@@ -78,10 +78,10 @@ def total(expr: TensorExpr, parts: int) -> TensorExpr:
     output = expr.outputs[0]
     rank = len(output.shape)
     axes = [(f"d{d}", size, "parallel") for d, size in enumerate(output.shape)]
-    at = tuple(index((1, d)) for d in range(rank))
+    at = tuple(map(axis_index, range(rank)))
     return tensor_expr(
         [*axes, ("part", parts, "reduction")],
-        [TensorAccess((parts, *output.shape), output.itemsize, (index((1, rank)), *at))],
+        [TensorAccess((parts, *output.shape), output.itemsize, (axis_index(rank), *at))],
         [TensorAccess(output.shape, output.itemsize, at)],
         kind="reduction",
         ops=2.0,

@@ -1,13 +1,16 @@
 """Bounds of integers: they hold for every element that numpy computes, and are not idle."""
 
+from collections import namedtuple
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rcompiler.frontend.bounds import Tensor, of_result, of_type, union
+from rcompiler.frontend.bounds import of_result, of_type, union
 
 INT64 = of_type("int64")
+Tensor = namedtuple("Tensor", "bounds shape dtype")
 
 
 def operand(bounds=INT64, shape=(3, 4), dtype="int64"):

@@ -17,27 +17,17 @@ from rcompiler.emulator.translate.layout import callee_name
 from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES
 
 
-def _rest(e: Emitter, ins: Instruction) -> None:
-    """Threads whose guard is false go on behind the instruction."""
-    if ins.guard is not None:
-        e.line(f"S.go({e.following}, M & ~G)")
-
-
 def branch(e: Emitter, ins: Instruction, form: Form) -> None:
     form.flag("uni")
-    form.end()
-    form.operands(1)
+    form.end(1)
     target = e.flow.block_at(e.target(ins.operands[0]))
     pause = target <= e.here and e.flow.spins(target, e.here)
     e.line(f"S.{'pause' if pause else 'go'}({target}, {e.mask})")
-    _rest(e, ins)
 
 
 def branch_indexed(e: Emitter, ins: Instruction, form: Form) -> None:
-    form.flag("idx")
-    form.flag("uni")
-    form.end()
-    form.operands(2)
+    form.skip("idx", "uni")
+    form.end(2)
     index, name = ins.operands
     targets = e.flow.targets.get(name.name) if isinstance(name, Label) else None
     if targets is None:
@@ -46,7 +36,6 @@ def branch_indexed(e: Emitter, ins: Instruction, form: Form) -> None:
     for k, target in enumerate(targets):
         e.line(f"S.go({e.flow.block_at(target)}, {e.mask} & (i == {k}))")
     e.line(f"S.wild({e.at}, {e.mask} & (i >= {len(targets)}))")
-    _rest(e, ins)
 
 
 def leave(e: Emitter, ins: Instruction, form: Form) -> None:
@@ -57,7 +46,6 @@ def leave(e: Emitter, ins: Instruction, form: Form) -> None:
         e.line(f"S.exit({e.mask})")
     else:
         e.line(f"S.leave({e.flow.number}, {e.mask})")
-    _rest(e, ins)
 
 
 def _variables(operand: Operand | None, form: Form) -> list[Variable]:
@@ -81,7 +69,6 @@ def call(e: Emitter, ins: Instruction, form: Form) -> None:
         e.copy_frame(formal, actual)
     e.line(f"S.call({e.flow.number_of(callee.name)}, {e.following}, {e.mask})")
     e.line(f"S.go({e.flow.start_of(callee.name)}, {e.mask})")
-    _rest(e, ins)
 
 
 def results_of_call(e: Emitter, ins: Instruction) -> None:
@@ -113,14 +100,12 @@ def barrier(e: Emitter, ins: Instruction, form: Form) -> None:
     values = [e.wide(operand, "u32") for operand in ins.operands]
     count = values[1] if len(values) > 1 else "None"
     e.line(f"S.barriers.{kind}({e.at}, {e.following}, {e.mask}, {values[0]}, {count})")
-    _rest(e, ins)
 
 
 def _cluster_barrier(e: Emitter, ins: Instruction, form: Form) -> None:
     kind, order = form.choice("arrive", "wait"), form.choice("release", "relaxed", "acquire")
     form.flag("aligned")
-    form.end()
-    form.operands(0)
+    form.end(0)
     if kind == "arrive" and order != "acquire":
         e.line(f"S.cluster.arrive({e.at}, {e.mask}, {order != 'relaxed'})")
         e.line(f"S.go({e.following}, {e.mask})")
@@ -128,7 +113,6 @@ def _cluster_barrier(e: Emitter, ins: Instruction, form: Form) -> None:
         e.line(f"S.cluster.wait({e.at}, {e.following}, {e.mask})")
     else:
         raise form.refuse("unknown form")
-    _rest(e, ins)
 
 
 def _reducing_barrier(e: Emitter, ins: Instruction, form: Form) -> None:
@@ -145,7 +129,6 @@ def _reducing_barrier(e: Emitter, ins: Instruction, form: Form) -> None:
         f"S.barriers.sync({e.at}, {e.following}, {e.mask}, {e.wide(values[0], 'u32')}, {count}, "
         f"('{mode}', {e.base + into.index}, {e.wide(asked, 'pred')}))"
     )
-    _rest(e, ins)
 
 
 def fence(e: Emitter, ins: Instruction, form: Form) -> None:
@@ -191,17 +174,14 @@ def _proxy_fence(e: Emitter, ins: Instruction, form: Form) -> None:
 
 def sleep(e: Emitter, ins: Instruction, form: Form) -> None:
     form.type("u32")
-    form.end()
-    form.operands(1)
+    form.end(1)
     e.line(f"S.sleep({e.wide(ins.operands[0], 'u32')}, {e.mask})")
     e.line(f"S.pause({e.following}, {e.mask})")
-    _rest(e, ins)
 
 
 def trap(e: Emitter, ins: Instruction, form: Form) -> None:
     form.end()
     e.line(f"S.trap({e.at}, {e.mask})")
-    _rest(e, ins)
 
 
 def nothing(e: Emitter, ins: Instruction, form: Form) -> None:

@@ -62,8 +62,7 @@ def arithmetic(e: Emitter, ins: Instruction, form: Form) -> None:
     numbers = _opened(e, form)
     clamp = _clamp(form) if ins.name in ("add", "sub", "mul") else ""
     form.choice(*rounding)
-    form.end()
-    form.operands(1 + count)
+    form.end(1 + count)
     numbers.write(ins, text.format(*numbers.read(ins)), clamp=clamp)
 
 
@@ -71,8 +70,7 @@ def fused(e: Emitter, ins: Instruction, form: Form) -> None:
     """fma; mad of floats is the same."""
     numbers, clamp = _opened(e, form), _clamp(form)
     form.flag("rn")
-    form.end()
-    form.operands(4)
+    form.end(4)
     value = f"F.{_FMA[numbers.type]}({', '.join(numbers.read(ins))})"
     if numbers.brain and clamp:
         numbers.write(ins, f"F.widen({value})", clamp=clamp)
@@ -82,8 +80,7 @@ def fused(e: Emitter, ins: Instruction, form: Form) -> None:
 
 def extreme(e: Emitter, ins: Instruction, form: Form) -> None:
     numbers, nan = _opened(e, form), form.flag("NaN")
-    form.end()
-    form.operands(3)
+    form.end(3)
     a, b = numbers.read(ins)
     numbers.write(ins, f"F.{'minimum' if ins.name == 'min' else 'maximum'}({a}, {b}, {nan})")
 
@@ -92,8 +89,7 @@ def elementary(e: Emitter, ins: Instruction, form: Form) -> None:
     """rcp, sqrt, rsqrt, ex2, lg2, sin, cos, tanh."""
     numbers = _opened(e, form)
     form.choice("approx", "rn")
-    form.end()
-    form.operands(2)
+    form.end(2)
     (a,) = numbers.read(ins)
     name = e.constant(ins.name)
     if ins.name == "sqrt":
@@ -103,8 +99,7 @@ def elementary(e: Emitter, ins: Instruction, form: Form) -> None:
 
 def test_property(e: Emitter, ins: Instruction, form: Form) -> None:
     type_, tested = form.type("f32", "f64"), form.first()
-    form.end()
-    form.operands(2)
+    form.end(2)
     a = e.value(ins.operands[1], type_)
     tiny = "2.0 ** -126" if type_ == "f32" else "2.0 ** -1022"
     tests = {

@@ -52,10 +52,17 @@ class Form:
         """Take all hints to caches."""
         self._left = [name for name in self._left if name not in HINTS]
 
-    def end(self) -> None:
-        """Refuse what is left."""
+    def skip(self, *names: str) -> None:
+        """Take modifiers that change nothing, each once."""
+        for name in names:
+            self.choice(name)
+
+    def end(self, *operands: int) -> None:
+        """Refuse what is left, and another number of operands than these; any without them."""
         if self._left:
             raise self.refuse(f"unknown modifier '.{self._left[0]}'")
+        if operands:
+            self.operands(*operands)
 
     def operands(self, *counts: int) -> None:
         """Refuse another number of operands."""

@@ -37,8 +37,7 @@ def plain(e: Emitter, ins: Instruction, form: Form) -> None:
     """What has no modifiers but its type."""
     types, operands, text = _PLAIN[ins.name]
     type_ = form.type(*types)
-    form.end()
-    form.operands(1 + len(operands))
+    form.end(1 + len(operands))
     into, *given = ins.operands
     e.set(into, text.format(*(e.wide(o, t or type_) for o, t in zip(given, operands, strict=True))))
 
@@ -49,8 +48,7 @@ def _wide(e: Emitter, ins: Instruction, type_: str) -> list[str]:
 
 def _pairs(e: Emitter, ins: Instruction, form: Form, type_: str) -> None:
     """An operation on each half of 32-bit registers."""
-    form.end()
-    form.operands(3)
+    form.end(3)
     half = "i2" if type_ == "s16x2" else "u2"
     a, b = (f"np.ascontiguousarray({value}).view('{half}')" for value in _wide(e, ins, "b32"))
     name = _EXTREMES.get(ins.name) or ("np.add" if ins.name == "add" else "np.subtract")
@@ -62,8 +60,7 @@ def add(e: Emitter, ins: Instruction, form: Form) -> None:
     if type_ in PAIRS:
         return _pairs(e, ins, form, type_)
     carry, saturate = form.flag("cc"), form.flag("sat")
-    form.end()
-    form.operands(3)
+    form.end(3)
     if carry:
         return _with_carry(e, ins, type_, carry_in=False, carry_out=True)
     a, b = (e.value(operand, type_) for operand in ins.operands[1:])
@@ -75,8 +72,7 @@ def add(e: Emitter, ins: Instruction, form: Form) -> None:
 
 def add_with_carry(e: Emitter, ins: Instruction, form: Form) -> None:
     type_, out = form.type(*INTEGERS), form.flag("cc")
-    form.end()
-    form.operands(3)
+    form.end(3)
     _with_carry(e, ins, type_, carry_in=True, carry_out=out)
 
 
@@ -102,8 +98,7 @@ def _finish_carry(e: Emitter, ins: Instruction, carry: str, carry_out: bool) -> 
 
 def multiply(e: Emitter, ins: Instruction, form: Form) -> None:
     type_, half = form.type(*INTEGERS), form.choice("lo", "hi", "wide", default="lo")
-    form.end()
-    form.operands(3)
+    form.end(3)
     e.set(ins.operands[0], _product(e, ins, form, type_, half))
 
 
@@ -122,8 +117,7 @@ def _product(e: Emitter, ins: Instruction, form: Form, type_: str, half: str) ->
 def multiply_add(e: Emitter, ins: Instruction, form: Form) -> None:
     type_, half = form.type(*INTEGERS), form.choice("lo", "hi", "wide", default="lo")
     carry_in, carry_out = ins.name == "madc", form.flag("cc")
-    form.end()
-    form.operands(4)
+    form.end(4)
     product = _product(e, ins, form, type_, half)
     of = _WIDER[type_] if half == "wide" else type_
     if carry_in or carry_out:
@@ -151,8 +145,7 @@ def extreme(e: Emitter, ins: Instruction, form: Form) -> None:
     if type_ in PAIRS:
         return _pairs(e, ins, form, type_)
     relu = form.flag("relu")
-    form.end()
-    form.operands(3)
+    form.end(3)
     a, b = (e.value(operand, type_) for operand in ins.operands[1:])
     result = f"{_EXTREMES[ins.name]}({a}, {b})"
     e.set(ins.operands[0], f"np.maximum({result}, 0)" if relu else result)
@@ -174,8 +167,7 @@ def logic(e: Emitter, ins: Instruction, form: Form) -> None:
 
 def shift(e: Emitter, ins: Instruction, form: Form) -> None:
     type_ = form.type(*INTEGERS, *_BITS)
-    form.end()
-    form.operands(3)
+    form.end(3)
     a, by = e.wide(ins.operands[1], type_), e.value(ins.operands[2], "u32")
     e.set(ins.operands[0], f"I.{'shift_left' if ins.name == 'shl' else 'shift_right'}({a}, {by})")
 
@@ -183,31 +175,27 @@ def shift(e: Emitter, ins: Instruction, form: Form) -> None:
 def funnel(e: Emitter, ins: Instruction, form: Form) -> None:
     form.type("b32")
     left, wrap = form.choice("l", "r") == "l", form.choice("wrap", "clamp") == "wrap"
-    form.end()
-    form.operands(4)
+    form.end(4)
     low, high, by = _wide(e, ins, "u32")
     e.set(ins.operands[0], f"I.funnel({low}, {high}, {by}, {left}, {wrap})")
 
 
 def find(e: Emitter, ins: Instruction, form: Form) -> None:
     type_, amount = form.type("u32", "s32", "u64", "s64"), form.flag("shiftamt")
-    form.end()
-    form.operands(2)
+    form.end(2)
     e.set(ins.operands[0], f"I.find_bit({e.wide(ins.operands[1], type_)}, {amount})")
 
 
 def logic3(e: Emitter, ins: Instruction, form: Form) -> None:
     form.type("b32")
-    form.end()
-    form.operands(5)
+    form.end(5)
     values = ", ".join(e.wide(operand, "u32") for operand in ins.operands[1:4])
     e.set(ins.operands[0], f"I.logic3({values}, {e.number(ins.operands[4]) & 255})")
 
 
 def dot4(e: Emitter, ins: Instruction, form: Form) -> None:
     second, first = form.type("u32", "s32"), form.choice("u32", "s32")
-    form.end()
-    form.operands(4)
+    form.end(4)
     values = ", ".join(_wide(e, ins, "u32"))
     types = ["i1" if t == "s32" else "u1" for t in (first or second, second)]
     e.set(ins.operands[0], f"I.dot4({values}, ('{types[0]}', '{types[1]}'))")

@@ -113,6 +113,8 @@ class Kernel:
             except (IndexError, ValueError):  # a handler asked for operands that are not there
                 raise instruction.refuse("wrong number of operands") from None
             ended = ends_block(instruction)
+            if ended and instruction.guard is not None:  # the others go on behind it
+                e.line(f"S.go({e.following}, M & ~G)")
         if not ended:
             behind = local + 1 < len(flow.blocks)
             leave = "S.exit(M)" if flow.entry else f"S.leave({flow.number}, M)"

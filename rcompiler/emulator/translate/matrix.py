@@ -24,8 +24,7 @@ def _assign(e: Emitter, operand: Operand) -> None:
 
 def _matrices(e: Emitter, form: Form) -> tuple[int, bool]:
     form.type("b16")
-    form.flag("sync")
-    form.flag("aligned")
+    form.skip("sync", "aligned")
     shape, count = form.choice("m8n8"), form.choice("x1", "x2", "x4")
     trans = form.flag("trans")
     form.choice("shared", "shared::cta")
@@ -56,13 +55,9 @@ def multiply(e: Emitter, ins: Instruction, form: Form) -> None:
     into, *others = (form.type("f32", "f16", "s32", *INPUTS) for _ in range(4))
     c, b, a = into, others[0], others[1]
     into = others[2]
-    form.flag("sync")
-    form.flag("aligned")
-    form.flag("row")
-    form.flag("col")
+    form.skip("sync", "aligned", "row", "col")
     saturate, shape = form.flag("satfinite"), form.first()
-    form.end()
-    form.operands(4)
+    form.end(4)
     match = re.fullmatch(r"m16n8k(\d{1,3})", shape)
     if match is None or saturate or into != c or a not in INPUTS or b not in INPUTS:
         raise form.refuse("unknown shape or types")
@@ -82,8 +77,7 @@ def warpgroup(e: Emitter, ins: Instruction, form: Form) -> None:
     kind = form.choice("fence", "commit_group", "wait_group", "mma_async")
     if kind == "mma_async":
         return _asynchronous(e, ins, form)
-    form.flag("sync")
-    form.flag("aligned")
+    form.skip("sync", "aligned")
     form.end()
     if kind == "commit_group":
         e.line(f"S.warpgroup.commit({e.mask})")
@@ -98,8 +92,7 @@ def warpgroup(e: Emitter, ins: Instruction, form: Form) -> None:
 def _asynchronous(e: Emitter, ins: Instruction, form: Form) -> None:
     b, a = form.type(*INPUTS), form.type(*INPUTS)
     c = form.type("f32", "f16", "s32")
-    form.flag("sync")
-    form.flag("aligned")
+    form.skip("sync", "aligned")
     match = re.fullmatch(r"m64n(\d{1,3})k(\d{1,3})", form.first())
     form.end()
     if match is None or a not in INPUTS or INPUTS.get(a) != INPUTS.get(b):

@@ -141,8 +141,7 @@ def convert_address(e: Emitter, ins: Instruction, form: Form) -> None:
     """cvta: between a space's own addresses and generic ones."""
     form.type("u64", "b64")
     to, space = form.flag("to"), space_of(form)
-    form.end()
-    form.operands(2)
+    form.end(2)
     value = e.value(ins.operands[1], "u64")
     window = {"shared": SHARED, "local": LOCAL, "param": PARAM}.get(space)
     if space == "generic":

@@ -15,8 +15,7 @@ _UNSIGNED = {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 
 def move(e: Emitter, ins: Instruction, form: Form) -> None:
     type_ = form.type()
-    form.end()
-    form.operands(2)
+    form.end(2)
     into, source = ins.operands
     if isinstance(into, Vector):
         return _unpack(e, into, e.wide(source, type_), type_)
@@ -40,8 +39,7 @@ def _pack(e: Emitter, source: Vector, type_: str) -> str:
 
 def select(e: Emitter, ins: Instruction, form: Form) -> None:
     type_ = form.type()
-    form.end()
-    form.operands(4)
+    form.end(4)
     into, yes, no, which = ins.operands
     e.set(into, f"np.where({e.value(which, 'pred')}, {e.value(yes, type_)}, {e.value(no, type_)})")
 

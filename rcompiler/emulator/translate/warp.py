@@ -40,10 +40,9 @@ def exchange(e: Emitter, ins: Instruction, form: Form) -> None:
     type_ = form.type(*known.types) if known.types else ""
     form.flag("sync")
     mode = form.choice(*known.modes)
-    form.end()
+    form.end(1 + len(known.operands))
     if known.modes and not mode:
         raise form.refuse("unknown form")
-    form.operands(1 + len(known.operands))
     into, *operands = ins.operands
     values = [e.wide(o, t or type_) for o, t in zip(operands, known.operands, strict=True)]
     given = ", ".join([str(e.at), e.mask, *([f"'{mode}'"] if mode else []), *values])
@@ -59,8 +58,7 @@ def exchange(e: Emitter, ins: Instruction, form: Form) -> None:
 
 def active(e: Emitter, ins: Instruction, form: Form) -> None:
     form.type("b32")
-    form.end()
-    form.operands(1)
+    form.end(1)
     e.set(ins.operands[0], f"S.warp.active({e.mask})")
 
 

@@ -6,23 +6,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Builder, Value, broadcast_shapes
 from rcompiler.frontend.ops.dequantised import dequantised_conv, dequantised_matmul
 from rcompiler.frontend.ops.operand_shapes import check_matmul, window
 from rcompiler.frontend.registry import Context, lowering
 
 
-def need_numbers(ctx: Context, *values: Value) -> None:
-    for v in values:
-        if not dtypes.is_float(v.dtype) and not dtypes.is_integer(v.dtype):
-            raise ctx.refuse(f"element type {v.dtype} is not translated", "Cast it to float32")
-
-
 @lowering("MatMul")
 def _matmul(ctx: Context) -> Value:
     a, b = ctx.input(0), ctx.input(1)
-    need_numbers(ctx, a, b)
+    ctx.need_numbers(a, b)
     check_matmul(ctx, a, b)
     if a.dtype != b.dtype:
         raise ctx.shape_error("the inputs have different element types")
@@ -42,7 +35,7 @@ def add_channels(b: Builder, x: Value, bias: Value | None, axis: int = 1) -> Val
 def _gemm(ctx: Context) -> Value:
     """``alpha * A' B' + beta * C``; A' and B' are read through the maps, not transposed."""
     a, w, c = ctx.input(0), ctx.input(1), ctx.optional(2)
-    need_numbers(ctx, a, w)
+    ctx.need_numbers(a, w)
     if a.rank != 2 or w.rank != 2:
         raise ctx.shape_error("Gemm needs matrices")
     trans_a, trans_b = bool(ctx.attr("transA", 0)), bool(ctx.attr("transB", 0))
@@ -112,7 +105,7 @@ def refoldable(
 @lowering("Conv")
 def _conv(ctx: Context) -> Value:
     x, w, bias = ctx.input(0), ctx.input(1), ctx.optional(2)
-    need_numbers(ctx, x, w)
+    ctx.need_numbers(x, w)
     groups = ctx.attr("group", 1)
     if x.rank < 3 or w.rank != x.rank or groups < 1 or x.dtype != w.dtype:
         raise ctx.shape_error("input and weight have one rank (3 or more) and one type")
@@ -136,7 +129,7 @@ def _conv(ctx: Context) -> Value:
 def _einsum(ctx: Context) -> Value:
     """Pairwise contractions from left to right; indices used once are summed on the way."""
     values = [ctx.input(i) for i in range(len(ctx.inputs))]
-    need_numbers(ctx, *values)
+    ctx.need_numbers(*values)
     terms, result = _equation(ctx, values)
     sizes: dict[str, int] = {}
     operands = []

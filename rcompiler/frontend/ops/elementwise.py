@@ -38,7 +38,7 @@ def need_arithmetic(ctx: Context, values: Sequence[Value]) -> None:
     """Refuse types that have no arithmetic of their own (8-bit floats, 4-bit integers, bool)."""
     for value in values:
         dtype = value.dtype
-        if not (dtypes.is_float(dtype) or dtypes.is_integer(dtype)) or dtype in dtypes.SMALL_INTS:
+        if not dtypes.is_number(dtype) or dtype in dtypes.SMALL_INTS:
             raise ctx.refuse(f"element type {dtype} is not translated", "Cast it to float32")
 
 

@@ -105,7 +105,7 @@ def _top_k(ctx: Context) -> list[Value | None]:
     Equal elements keep their order; NaN counts as the largest number.
     """
     b, x = ctx.b, ctx.input(0)
-    if not x.rank or not (dtypes.is_float(x.dtype) or dtypes.is_integer(x.dtype)):
+    if not x.rank or not dtypes.is_number(x.dtype):
         raise ctx.refuse(f"{x.dtype} of rank {x.rank} is not translated", "Cast it to float32")
     k = ctx.ints(1, "k")
     k = int(k[0] if isinstance(k, list) else k)

@@ -103,13 +103,7 @@ def _layer_norm(ctx: Context) -> list[Value | None]:
     """Statistics in ``stash_type``; results mean and 1/deviation keep their axes."""
     b, x, scale, shift = ctx.b, ctx.input(0), ctx.input(1), ctx.optional(2)
     ctx.need_float()
-    axis = ctx.axis(ctx.attr("axis", -1), x.rank)
-    axes = list(range(axis, x.rank))
-    epsilon, stash = ctx.attr("epsilon", 1e-5), dtypes.from_onnx(ctx.attr("stash_type", 1))
-    if not dtypes.is_float(stash):
-        raise ctx.refuse(f"stash_type {stash} is not translated", "Use float32")
-    _check_affine(ctx, x, [scale, shift])
-    wide = b.cast(x, stash)
+    wide, axes, epsilon = _stashed(ctx, x, [scale, shift])
     mean, variance = moments(b, wide, axes)
     inverse = b.elementwise(lambda s, v: 1.0 / s.sqrt(v + epsilon), variance)
     normal = b.cast(
@@ -123,10 +117,18 @@ def _layer_norm(ctx: Context) -> list[Value | None]:
     return results[: max(len(ctx.outputs), 1)]
 
 
-def _check_affine(ctx: Context, x: Value, values: Sequence[Value | None]) -> None:
-    for value in values:
+def _stashed(
+    ctx: Context, x: Value, scales: Sequence[Value | None]
+) -> tuple[Value, list[int], float]:
+    """``x`` in stash_type, the axes that it is normalised over, and epsilon."""
+    axes = list(range(ctx.axis(ctx.attr("axis", -1), x.rank), x.rank))
+    stash = dtypes.from_onnx(ctx.attr("stash_type", 1))
+    if not dtypes.is_float(stash):
+        raise ctx.refuse(f"stash_type {stash} is not translated", "Use float32")
+    for value in scales:
         if value is not None and broadcast_shapes(value.shape, x.shape) != x.shape:
             raise ctx.shape_error("scale or bias do not broadcast to the input")
+    return ctx.b.cast(x, stash), axes, ctx.attr("epsilon", 1e-5)
 
 
 @lowering("RMSNormalization")
@@ -134,12 +136,7 @@ def _rms_norm(ctx: Context) -> Value:
     b, x, scale = ctx.b, ctx.input(0), ctx.input(1)
     ctx.need_float()
     ctx.need_float(1)
-    axes = list(range(ctx.axis(ctx.attr("axis", -1), x.rank), x.rank))
-    epsilon, stash = ctx.attr("epsilon", 1e-5), dtypes.from_onnx(ctx.attr("stash_type", 1))
-    if not dtypes.is_float(stash):
-        raise ctx.refuse(f"stash_type {stash} is not translated", "Use float32")
-    _check_affine(ctx, x, [scale])
-    wide = b.cast(x, stash)
+    wide, axes, epsilon = _stashed(ctx, x, [scale])
     squares = b.sum(wide, axes, term=lambda s, a: a * a)
     count = max(math.prod(x.shape[a] for a in axes), 1)
     normal = with_reduced(b, wide, [squares], axes, lambda s, a, q: a / s.sqrt(q / count + epsilon))
@@ -156,8 +153,13 @@ def _instance_norm(ctx: Context) -> Value:
         raise ctx.shape_error("scale and bias hold one number per channel")
     axes = list(range(2, x.rank))
     normal = b.cast(standardize(b, widened(b, x), axes, ctx.attr("epsilon", 1e-5)), x.dtype)
-    vectors = [column(b, ctx.input(i), x.rank) for i in (1, 2)]
-    return b.elementwise(lambda s, a, g, o: a * g + o, normal, *vectors)
+    return _scaled_and_shifted(ctx, normal)
+
+
+def _scaled_and_shifted(ctx: Context, normal: Value) -> Value:
+    """Times input 1, plus input 2, of which there is one per channel."""
+    vectors = [column(ctx.b, ctx.input(i), normal.rank) for i in (1, 2)]
+    return ctx.b.elementwise(lambda s, a, g, o: a * g + o, normal, *vectors)
 
 
 @lowering("GroupNormalization")
@@ -175,9 +177,7 @@ def _group_norm(ctx: Context) -> Value:
     normal = b.cast(standardize(b, wide, axes, ctx.attr("epsilon", 1e-5)), x.dtype)
     if ctx.input(1).size == x.shape[1]:
         normal = b.reshape(normal, x.shape)
-    vectors = [column(b, ctx.input(i), normal.rank) for i in (1, 2)]
-    out = b.elementwise(lambda s, a, g, o: a * g + o, normal, *vectors)
-    return b.reshape(out, x.shape)
+    return b.reshape(_scaled_and_shifted(ctx, normal), x.shape)
 
 
 @lowering("MeanVarianceNormalization")

@@ -84,8 +84,7 @@ def _pooled(ctx: Context, x: Value, w: Windows, init: float, combine: str) -> Va
 @lowering("MaxPool")
 def _max_pool(ctx: Context) -> list[Value | None]:
     x = ctx.input(0)
-    if not (dtypes.is_float(x.dtype) or dtypes.is_integer(x.dtype)):
-        raise ctx.refuse(f"element type {x.dtype} is not translated", "Cast it to float32")
+    ctx.need_numbers(x)
     w = windows_of(ctx, x)
     y = _pooled(ctx, x, w, dtypes.limits(x.dtype)[0], "max")
     return [y, _indices(ctx, x, y, w) if ctx.wants(1) else None]

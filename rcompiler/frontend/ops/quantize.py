@@ -51,12 +51,10 @@ def round_to(s: Body, x: Scalar, zero: Scalar | None, dtype: str) -> Scalar:
 
     NaN becomes the smallest value.
     """
-    low, high = dtypes.limits(dtype)
     x = s.roundeven(x)
     if zero is not None:
         x = x + s.cast(zero, x.dtype)
-    x = s.select(x > low, x, low)
-    x = s.select(x < high, x, high)
+    x = s.bounded(x, *dtypes.limits(dtype))
     return s.cast(s.convert("arith.fptosi", x, "int32"), dtype)
 
 

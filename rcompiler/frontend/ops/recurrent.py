@@ -83,12 +83,33 @@ class Direction:
             value = self.b.reshape(self.b.slice_along(value, 0, t, 1), value.shape[1:])
         return value, f"d0, {gate}, d1"
 
-    def hold(self, t: int, old: Value | None) -> list[tuple[Value, str]]:
-        """Operands for ``held``: lengths and the state that ended sequences keep."""
+    def step(
+        self,
+        t: int,
+        inputs: Sequence[tuple[Value, str]],
+        old: Sequence[Value | None],
+        fn: Callable[..., list[Scalar]],
+    ) -> list[Value]:
+        """The states after step ``t``, which ``fn(s, *scalars)`` makes, and behind them what it
+        shows, which is the first of them. An ended sequence keeps its states and shows zero.
+
+        old: the states before the step, None for zeros.
+        """
         if self.lens is None:
-            return []
-        old = old or self.b.splat([self.batch, self.hidden], self.xw.dtype, 0)
-        return [(self.lens, "d0"), (old, "d0, d1")]
+            made = self.state(inputs, len(old), lambda s, *args: fn(s, *args[: len(inputs)]))
+            return [*made, made[0]]
+        lens, kept = self.lens, list(inputs)
+        for state in old:
+            state = state or self.b.splat([self.batch, self.hidden], self.xw.dtype, 0)
+            kept += [(lens, "d0"), (state, "d0, d1")]
+
+        def body(s: Body, *args: Scalar) -> list[Scalar]:
+            new, rest = fn(s, *args[: len(inputs)]), args[len(inputs) : len(kept)]
+            going = s.const(t, lens.dtype) < rest[0]
+            states = [s.select(going, n, o) for n, o in zip(new, rest[1::2], strict=True)]
+            return [*states, s.select(going, new[0], 0)]
+
+        return self.state(kept, len(old) + 1, body)
 
 
 State = tuple[Value, "Value | None", Value]  # h, c, and what is shown of the step
@@ -346,19 +367,6 @@ def _function(name: str, alpha: float, beta: float) -> Function | None:
     return activation(spelled[name], {"alpha": alpha, "beta": beta}.get)
 
 
-def _held(s: Body, t: int, new: Sequence[Scalar], rest: Sequence[Scalar]) -> list[Scalar]:
-    """[states to keep..., output to show]: an ended sequence keeps its state and shows zero.
-
-    ``rest``: a length and an old value per state, as given by ``Direction.hold``.
-    """
-    if not rest:
-        return list(new)
-    lens, old = rest[0::2], rest[1::2]
-    going = s.const(t, lens[0].dtype) < lens[0]
-    kept = [s.select(going, n, o) for n, o in zip(new, old, strict=True)]
-    return [*kept, s.select(going, new[0], 0)]
-
-
 def _lstm_step(d: Direction, t: int) -> State:
     f, g, h_function = d.functions
     inputs = [d.gate(d.xw, i, t) for i in range(4)]
@@ -369,11 +377,9 @@ def _lstm_step(d: Direction, t: int) -> State:
         inputs.append((d.c, "d0, d1"))
     if d.peephole is not None:
         inputs += [(d.peephole, f"{i}, d1") for i in range(3)]
-    plain = len(inputs)
-    inputs += d.hold(t, d.h) + d.hold(t, d.c)
 
     def body(s: Body, *args: Scalar) -> list[Scalar]:
-        rest = iter(args[4:plain])
+        rest = iter(args[4:])
         i, o, forget, c = args[:4]
         if d.h is not None:
             i, o, forget, c = (a + next(rest) for a in (i, o, forget, c))
@@ -386,25 +392,22 @@ def _lstm_step(d: Direction, t: int) -> State:
         if old is not None:
             cell = (1.0 - i if d.coupled else f(s, forget)) * old + cell
         o = f(s, o if po is None else o + po * cell)
-        return _held(s, t, [o * h_function(s, cell), cell], args[plain : len(inputs)])
+        return [o * h_function(s, cell), cell]
 
-    made = d.state(inputs, 2 if d.lens is None else 3, body)
-    return made[0], made[1], made[-1] if d.lens is not None else made[0]
+    h, c, shown = d.step(t, inputs, [d.h, d.c], body)
+    return h, c, shown
 
 
 def _rnn_step(d: Direction, t: int) -> State:
     inputs = [d.gate(d.xw, 0, t)]
     if d.h is not None:
         inputs.append(d.gate(d.recur(d.h, 0, 1), 0))
-    plain = len(inputs)
-    inputs += d.hold(t, d.h)
 
     def body(s: Body, *args: Scalar) -> list[Scalar]:
-        total = args[0] + args[1] if plain == 2 else args[0]
-        return _held(s, t, [d.functions[0](s, total)], args[plain : len(inputs)])
+        return [d.functions[0](s, args[0] + args[1] if len(args) == 2 else args[0])]
 
-    made = d.state(inputs, 1 if d.lens is None else 2, body)
-    return made[0], None, made[-1]
+    h, shown = d.step(t, inputs, [d.h], body)
+    return h, None, shown
 
 
 def _gru_step(d: Direction, t: int) -> State:
@@ -429,8 +432,6 @@ def _gru_step(d: Direction, t: int) -> State:
     if d.linear_before_reset:
         inputs.append(d.gate(d.xw, 1, t))
         inputs += [(d.rb, "d1")] if d.rb is not None else []
-    plain = len(inputs)
-    inputs += d.hold(t, old)
 
     def body(s: Body, *args: Scalar) -> list[Scalar]:
         (hz, hh), (xz, xh, h) = args[:2], args[split : split + 3]
@@ -438,8 +439,7 @@ def _gru_step(d: Direction, t: int) -> State:
         if d.linear_before_reset:
             inner = hh + args[split + 4] if d.rb is not None else hh
             hh = f(s, args[2] + args[split + 3]) * inner
-        new = (1.0 - z) * g(s, xh + hh) + z * h
-        return _held(s, t, [new], args[plain : len(inputs)])
+        return [(1.0 - z) * g(s, xh + hh) + z * h]
 
-    made = d.state(inputs, 1 if d.lens is None else 2, body)
-    return made[0], None, made[-1]
+    h, shown = d.step(t, inputs, [old], body)
+    return h, None, shown

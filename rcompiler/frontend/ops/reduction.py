@@ -242,8 +242,7 @@ def _hardmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
 def _cumulative(ctx: Context) -> Value:
     """Prefix sums or products along an axis; ``exclusive`` leaves the element itself out."""
     b, x = ctx.b, ctx.input(0)
-    if dtypes.is_integer(x.dtype) == dtypes.is_float(x.dtype):
-        raise ctx.refuse(f"element type {x.dtype} is not translated", "Cast it to float32")
+    ctx.need_numbers(x)
     axis = ctx.axis(int(ctx.scalar(1)), x.rank)
     if not x.size or not x.rank:
         return x

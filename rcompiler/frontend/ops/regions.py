@@ -14,20 +14,9 @@ from rcompiler.frontend.contraction import window_counts
 from rcompiler.frontend.ops.contraction import add_channels
 from rcompiler.frontend.ops.gather import expect_inside
 from rcompiler.frontend.ops.operand_shapes import window
-from rcompiler.frontend.ops.vision import Tap, interpolate
+from rcompiler.frontend.ops.vision import Tap, interpolate, whole
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
-
-
-def _whole(s: Body, x: Scalar) -> Scalar:
-    """A float that holds a whole number of moderate size, as an ``index``."""
-    return s.cast(s.convert("arith.fptosi", x, "int32"), "index")
-
-
-def _bounded(s: Body, x: Scalar, low: float, high: float) -> Scalar:
-    """Clamp; NaN becomes ``low``."""
-    x = s.select(x > low, x, low)
-    return s.select(x < high, x, high)
 
 
 def _check_regions(ctx: Context, x: Value, rois: Value, columns: int) -> None:
@@ -57,10 +46,10 @@ def _grids(ctx: Context, rois: Value, half: bool, scale: float, sizes: list[int]
 def _bilinear(s: Body, at: Scalar, size: int) -> tuple[list[tuple[Scalar, Scalar]], Scalar]:
     """((low, weight), (high, weight)) of a coordinate, and whether it is on the image."""
     inside = (at >= -1.0) & (at <= float(size))
-    at = _bounded(s, at, 0.0, size - 1.0)
+    at = s.bounded(at, 0.0, size - 1.0)
     low = s.floor(at)
     part = at - low
-    first = _whole(s, low)
+    first = whole(s, low)
     return [(first, 1.0 - part), (s.minimum(first + 1, size - 1), part)], inside
 
 
@@ -163,7 +152,7 @@ def _max_roi_pool(ctx: Context) -> Value:
                 & (at >= s.floor(cell * step) + first)
                 & (at < s.ceil((cell + 1.0) * step) + first)
             )
-        image = _whole(s, _bounded(s, s.cast(args[0], "float32"), 0.0, x.shape[0] - 1.0))
+        image = whole(s, s.bounded(s.cast(args[0], "float32"), 0.0, x.shape[0] - 1.0))
         value = s.extract(x, [image, s.index(1), s.index(4), s.index(5)])
         return s.maximum(args[-1], s.select(inside, value, low))
 
@@ -249,11 +238,11 @@ def _shifted_samples(ctx: Context) -> tuple[Value, list[int]]:
 
 def _around(s: Body, at: Scalar, size: int) -> list[Tap]:
     """Both neighbours of a coordinate; those outside the image count as zero."""
-    at = _bounded(s, at, -4.0, size + 4.0)
+    at = s.bounded(at, -4.0, size + 4.0)
     low = s.floor(at)
     part = at - low
     taps: list[Tap] = []
     for point, weight in ((low, 1.0 - part), (low + 1.0, part)):
         inside = (point >= 0.0) & (point <= size - 1.0)
-        taps.append((_whole(s, s.clamp(point, 0.0, size - 1.0)), weight, inside))
+        taps.append((whole(s, s.clamp(point, 0.0, size - 1.0)), weight, inside))
     return taps

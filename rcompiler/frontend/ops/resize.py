@@ -113,7 +113,7 @@ def _resampled(ctx: Context, x: Value, plan: list[Axis], mode: str, nearest: str
     )
     if kind not in ("nearest", "linear", "cubic"):
         raise ctx.shape_error(f"mode '{kind}' is unknown")
-    if not (dtypes.is_float(x.dtype) or dtypes.is_integer(x.dtype)) and kind != "nearest":
+    if not dtypes.is_number(x.dtype) and kind != "nearest":
         raise ctx.refuse(f"interpolating {x.dtype} is not translated", "Cast it to float32")
     plan = [
         a

@@ -47,8 +47,7 @@ def _combine(ctx: Context, dtype: str) -> Combine | None:
     if name not in table:
         raise ctx.shape_error(f"the reduction '{name}' is unknown")
     fn = table[name]
-    plain = dtypes.is_float(dtype) or dtypes.is_integer(dtype)
-    if fn is not None and (not plain or dtype in dtypes.SMALL_INTS):
+    if fn is not None and (not dtypes.is_number(dtype) or dtype in dtypes.SMALL_INTS):
         raise ctx.refuse(
             f"the reduction '{name}' of {dtype} is not translated", "Cast the data to float32"
         )
@@ -230,12 +229,7 @@ def _scatter_nd(ctx: Context) -> Value:
         x, updates = _in_blocks(ctx.b, x), _in_blocks(ctx.b, updates)
 
     def body(s: Body, where: list[Scalar], tensor: Value) -> Value:
-        inside, target = s.const(True, "bool"), []
-        for i in range(count):
-            position = s.extract(at, [*where[:lead], i])
-            coordinate, good = _bounded(s, position, x.shape[i])
-            target.append(coordinate)
-            inside = inside & good
+        target, inside = _place(s, at, where[:lead], x.shape[:count])
         where = where[: updates.rank]
         return _write(
             s,
@@ -251,12 +245,20 @@ def _scatter_nd(ctx: Context) -> Value:
 
 def _row(s: Body, at: Value, where: list[Scalar], shape: Sequence[int]) -> tuple[Scalar, Scalar]:
     """The row-major number of the place that ``at[where]`` names, and whether there is one."""
+    coordinates, inside = _place(s, at, where, shape)
+    return _flat(coordinates, shape), inside
+
+
+def _place(
+    s: Body, at: Value, where: list[Scalar], shape: Sequence[int]
+) -> tuple[list[Scalar], Scalar]:
+    """The place that ``at[where]`` names, and whether there is one."""
     coordinates, inside = [], s.const(True, "bool")
     for d, extent in enumerate(shape):
         coordinate, good = _bounded(s, s.extract(at, [*where, d]), extent)
         coordinates.append(coordinate)
         inside = inside & good
-    return _flat(coordinates, shape), inside
+    return coordinates, inside
 
 
 def _last_updates(b: Builder, at: Value, shape: Sequence[int]) -> Value:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rcompiler.frontend import dtypes
+from rcompiler.frontend import dtypes, load
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, broadcast_shapes
 from rcompiler.frontend.registry import Context, lowering
@@ -159,11 +159,9 @@ def _tile(ctx: Context) -> Value:
 
 @lowering("ConstantOfShape")
 def _constant_of_shape(ctx: Context) -> Value:
-    from rcompiler.frontend.load import array_of
-
     shape = ctx.ints(0, "shape")
     tensor = ctx.attr("value")
-    one = np.zeros(1, np.float32) if tensor is None else array_of(tensor)
+    one = np.zeros(1, np.float32) if tensor is None else load.array_of(tensor)
     if any(d < 0 for d in shape) or one.size != 1:
         raise ctx.shape_error(f"shape {shape}, {one.size} values")
     ctx.check_size(shape, dtypes.name_of(one))

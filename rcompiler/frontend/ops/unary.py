@@ -92,8 +92,7 @@ _float("HardSwish", lambda s, x: x * s.clamp(x * (1 / 6) + 0.5, 0.0, 1.0))
 @lowering("Abs", "Neg", "Sign", "Relu")
 def _numeric(ctx: Context) -> Value:
     x = ctx.input(0)
-    if not (dtypes.is_float(x.dtype) or dtypes.is_integer(x.dtype)):
-        raise ctx.refuse(f"element type {x.dtype} is not translated", "Cast it to float32")
+    ctx.need_numbers(x)
     table: dict[str, Unary] = {
         "Abs": lambda s, a: s.abs(a),
         "Neg": lambda s, a: -a,

@@ -113,6 +113,11 @@ def _affine_grid(ctx: Context) -> Value:
 Tap = tuple[Scalar, Scalar, "Scalar | None"]  # position (index), weight, inside
 
 
+def whole(s: Body, x: Scalar) -> Scalar:
+    """A float that holds a whole number of moderate size, as an ``index``."""
+    return s.cast(s.convert("arith.fptosi", x, "int32"), "index")
+
+
 def weights_cubic(t: Scalar, a: float = -0.75) -> list[Scalar]:
     """Keys' kernel at distances t + 1, t, 1 - t, 2 - t."""
 
@@ -155,8 +160,7 @@ def _taps_of(s: Body, g: Scalar, size: int, mode: str, padding: str, corners: bo
     elif padding == "border" and mode != "cubic":
         x = s.select((x < low) | (x > high), s.clamp(x, 0.0, size - 1.0), x)
     # Far outside, and NaN: every tap is outside all the same.
-    x = s.select(x > -4.0, x, -4.0)
-    x = s.select(x < size + 4.0, x, size + 4.0)
+    x = s.bounded(x, -4.0, size + 4.0)
     if mode == "nearest":
         points, weights = [x], [s.const(1.0, x.dtype)]
     else:
@@ -169,9 +173,7 @@ def _taps_of(s: Body, g: Scalar, size: int, mode: str, padding: str, corners: bo
         inside = (point >= 0.0) & (point <= size - 1.0) if padding == "zeros" else None
         if padding == "reflection":
             point = _reflect(s, point, low, high)
-        at = s.clamp(point, 0.0, size - 1.0)
-        index = s.cast(s.convert("arith.fptosi", at, "int32"), "index")
-        taps.append((index, weight, inside))
+        taps.append((whole(s, s.clamp(point, 0.0, size - 1.0)), weight, inside))
     return taps
 
 

@@ -7,7 +7,7 @@ axes, of which tiles of any size can be cut, instead of seven short ones.
 import math
 
 from rcompiler.roller.expr import TensorAccess, TensorExpr
-from rcompiler.roller.index import Index, index
+from rcompiler.roller.index import axis_index
 from rcompiler.roller.osdi22.expression import Expression, Operand
 
 Groups = tuple[
@@ -49,5 +49,4 @@ def _slides(access: TensorAccess) -> bool:
 
 
 def _operand(access: TensorAccess, *axes: int) -> Operand:
-    dims: tuple[Index, ...] = tuple(index((1, axis)) for axis in axes)
-    return Operand(dims, access.itemsize, access.shape[-1])
+    return Operand(tuple(map(axis_index, axes)), access.itemsize, access.shape[-1])

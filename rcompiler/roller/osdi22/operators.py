@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rcompiler.roller.expr import ExpressionError
-from rcompiler.roller.index import Index, index
+from rcompiler.roller.index import Index, axis_index, index
 from rcompiler.roller.osdi22.expression import Expression, Operand
 
 _FLOAT = 4
@@ -76,18 +76,15 @@ def _parse(name: str) -> tuple[str, _Window]:
     return family, _Window(stride, dilation, padding, extra)
 
 
-def _at(axis: int) -> Index:
-    return index((1, axis))
-
-
-def _operand(row: int, *dims: Index, trim: Sequence[int] = ()) -> Operand:
-    return Operand(tuple(dims), _FLOAT, row, tuple(trim))
+def _operand(row: int, *dims: Index | int, trim: Sequence[int] = ()) -> Operand:
+    """dims: of them a number is the axis alone."""
+    found = tuple(axis_index(dim) if isinstance(dim, int) else dim for dim in dims)
+    return Operand(found, _FLOAT, row, tuple(trim))
 
 
 def _matmul(shape: Sequence[int], _: _Window) -> Expression:
     rank = len(shape)
-    batch = tuple(_at(axis) for axis in range(rank - 3))
-    m, n, k = (_at(axis) for axis in range(rank - 3, rank))
+    *batch, m, n, k = range(rank)
     inputs = (_operand(shape[-1], *batch, m, k), _operand(shape[-2], *batch, k, n))
     return Expression(tuple(shape), rank - 1, inputs, (_operand(shape[-2], *batch, m, n),))
 
@@ -99,31 +96,31 @@ def _fused_conv(shape: Sequence[int], window: _Window) -> Expression:
     # quirk (parity): rows of the product are compared with rows of the image and of the weights,
     # and those of the output with rows of the first input
     rows = (window.length(wo, kw), kw, sizes[1])
-    inputs = (_operand(rows[0], _at(2), _at(1)), _operand(rows[1], _at(0), _at(2)))
-    return Expression(sizes, 2, inputs, (_operand(rows[2], _at(0), _at(1)),))
+    inputs = (_operand(rows[0], 2, 1), _operand(rows[1], 0, 2))
+    return Expression(sizes, 2, inputs, (_operand(rows[2], 0, 1),))
 
 
 def _conv(shape: Sequence[int], window: _Window) -> Expression:
     _, _, _, wo, _, _, kw = shape
-    image = (_at(0), _at(4), window.over(2, 5), window.over(3, 6))
+    image = (0, 4, window.over(2, 5), window.over(3, 6))
     inputs = (
         _operand(window.length(wo, kw), *image, trim=(0, 0, *_lost(window))),
-        _operand(kw, _at(1), _at(4), _at(5), _at(6)),
+        _operand(kw, 1, 4, 5, 6),
     )
-    return Expression(tuple(shape), 4, inputs, (_operand(wo, *map(_at, range(4))),))
+    return Expression(tuple(shape), 4, inputs, (_operand(wo, *range(4)),))
 
 
 def _depthwise(shape: Sequence[int], window: _Window) -> Expression:
     _, _, _, wo, _, kw = shape
     padded = window.length(wo, kw)
-    image = (_at(0), _at(1), window.over(2, 4), window.over(3, 5))
+    image = (0, 1, window.over(2, 4), window.over(3, 5))
     # quirk (parity): the padded tile is compared with the image before padding, and the output
     # with the image after it
     inputs = (
         _operand(padded - 2 * window.padding, *image),
-        _operand(kw, _at(1), _at(4), _at(5)),
+        _operand(kw, 1, 4, 5),
     )
-    return Expression(tuple(shape), 4, inputs, (_operand(padded, *map(_at, range(4))),))
+    return Expression(tuple(shape), 4, inputs, (_operand(padded, *range(4)),))
 
 
 def _pool(shape: Sequence[int], window: _Window) -> Expression:
@@ -132,12 +129,12 @@ def _pool(shape: Sequence[int], window: _Window) -> Expression:
     # small one is below 1
     image = _operand(
         window.length(wo, kw) - 2 * window.padding,
-        _at(0),
+        0,
         window.over(1, 3),
         window.over(2, 4),
         trim=(0, *_lost(window)),
     )
-    return Expression(tuple(shape), 3, (image,), (_operand(wo, *map(_at, range(3))),))
+    return Expression(tuple(shape), 3, (image,), (_operand(wo, *range(3)),))
 
 
 def _lost(window: _Window) -> tuple[int, int]:
@@ -147,8 +144,8 @@ def _lost(window: _Window) -> tuple[int, int]:
 def _reduce(reduced: int) -> Build:
     def build(shape: Sequence[int], _: _Window) -> Expression:
         spatial = len(shape) - reduced
-        image = _operand(shape[-1], *map(_at, range(len(shape))))
-        output = _operand(shape[spatial - 1], *map(_at, range(spatial)))
+        image = _operand(shape[-1], *range(len(shape)))
+        output = _operand(shape[spatial - 1], *range(spatial))
         return Expression(tuple(shape), spatial, (image,), (output,))
 
     return build
@@ -156,7 +153,7 @@ def _reduce(reduced: int) -> Build:
 
 def _elementwise(inputs: int) -> Build:
     def build(shape: Sequence[int], _: _Window) -> Expression:
-        tensor = _operand(shape[-1], *map(_at, range(len(shape))))
+        tensor = _operand(shape[-1], *range(len(shape)))
         return Expression(tuple(shape), len(shape), (tensor,) * inputs, (tensor,))
 
     return build
