@@ -167,7 +167,7 @@ class SimtTarget:
         """Each thread does some."""
         share_out_slabs(self._e, slabs, ranges)
 
-    def tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> SimtTileWriter:
+    def tile_writer(self, name: str, tiling: Tiling) -> SimtTileWriter:
         """As `Target.tile_writer`; no reduction runs in parts."""
         return SimtTileWriter(name, tiling, self.evaluator, self._e, self._products)
 
