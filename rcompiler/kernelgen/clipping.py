@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 
 @dataclass(frozen=True)
@@ -28,18 +29,15 @@ def cases(tile: int, size: int, low: int, high: int) -> Iterator[Case]:
     """How tiles of `tile` coordinates, the last of which may hang over `size`, have coordinates in
     [low, high); those that have none are left out.
     """
-    found: Case | None = None
-    for start in range(0, size, tile):
-        begin, end = max(start, low), min(start + tile, size, high)
-        case = Case(start, start + tile, begin - start, max(end - begin, 0))
-        if found and (found.skipped, found.extent) == (case.skipped, case.extent):
-            found = Case(found.begin, case.end, case.skipped, case.extent)
-            continue
-        if found and found.extent:
-            yield found
-        found = case
-    if found and found.extent:
-        yield found
+
+    def cut(start: int) -> tuple[int, int]:
+        begin = max(start, low)
+        return begin - start, max(min(start + tile, size, high) - begin, 0)
+
+    for (skipped, extent), tiles in groupby(range(0, size, tile), cut):
+        if extent:
+            starts = [*tiles]
+            yield Case(starts[0], starts[-1] + tile, skipped, extent)
 
 
 def by_extent(found: Iterable[Case]) -> list[list[Case]]:
