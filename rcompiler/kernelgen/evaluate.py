@@ -86,20 +86,16 @@ class Evaluator:
         if lanes and not any(c.coefficient(LANE) for c in at):
             lanes = 0
         key = ("read", value, tuple(at), lanes)
-        known = self.emitter.recall(key)
-        if known is not None:
-            return known
+        return self.emitter.once(key, lambda: self._read_anew(value, at, lanes))
+
+    def _read_anew(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
         try:
-            result = self._read(value, at, lanes)
+            return self._read(value, at, lanes)
         except NeedsScalars:
             if not lanes:
                 raise
             scalars = [self.read(value, [c.at_lane(k) for c in at], 0) for k in range(lanes)]
-            result = self.emitter.gather_lanes(scalars)
-        self.emitter.remember(
-            key, result, max(self.emitter.depth_of(result.name), self.emitter.guard)
-        )
-        return result
+            return self.emitter.gather_lanes(scalars)
 
     def _read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
         if value in self.buffers:
@@ -182,13 +178,8 @@ class Evaluator:
         Remembered by the dims that the operand depends on: the positions of a register tile share
         most operands.
         """
-        e = self.emitter
         key = ("operand", generic.op, k, lanes, *[dims[d] for d in generic.operand_dims[k]])
-        known = e.recall(key)
-        if known is None:
-            known = self._operand(generic, k, dims, lanes)
-            e.remember(key, known, max(e.depth_of(known.name), e.guard))
-        return known
+        return self.emitter.once(key, lambda: self._operand(generic, k, dims, lanes))
 
     def _operand(self, generic: Generic, k: int, dims: list[Linear], lanes: int) -> Val:
         try:
