@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from measurements._goals import print_goals, reached
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import items, table, timing_options
-from rcompiler.tools._record import asked, unpin_openblas, write_record
+from rcompiler.tools._record import keep, unpin_openblas
 
 if TYPE_CHECKING:
     from measurements._calibrate import Row
@@ -59,15 +59,13 @@ def _run(options: argparse.Namespace) -> int:
     goals = reached(GOALS, figures)
     _print(figures, recall)
     print_goals(goals)
-    if options.json:
-        record = {
-            "openblas_coretype": openblas,
-            "options": asked(options),
-            "recall": vars(recall),
-            "networks": [vars(row) | {"surprise": row.surprise} for row in figures],
-            "goals": goals,
-        }
-        write_record(options.json, record)
+    keep(
+        options,
+        openblas_coretype=openblas,
+        recall=vars(recall),
+        networks=[vars(row) | {"surprise": row.surprise} for row in figures],
+        goals=goals,
+    )
     if options.output:
         save_device(found, options.output)
     else:
