@@ -1,12 +1,12 @@
-"""vdevice.buffer: where a tensor of a program lies."""
+"""The dialect `vdevice`, and vdevice.buffer: where a tensor of a program lies."""
 # No `from __future__ import annotations` here: dialects.ext reads the annotations as types.
 
 from collections.abc import Iterator
 from typing import Any
 
 from torch_mlir import ir
+from torch_mlir.dialects import ext
 
-from rcompiler.dialects._vdevice_dialect import VDevice
 from rcompiler.dialects.attributes import (
     Value,
     build_op,
@@ -23,6 +23,10 @@ ALIGNMENT = 64
 
 NAMED_IN = ("vdevice.program", "vdevice.repeat")
 """Where what has a name in a program may stand."""
+
+
+class VDevice(ext.Dialect, name="vdevice"):
+    """A static schedule of rTasks onto the execution units of one device."""
 
 
 class BufferOp(VDevice.Operation, name="buffer"):

@@ -7,7 +7,7 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects.ext import Region
 
-from rcompiler.dialects._vdevice_dialect import VDevice
+from rcompiler.dialects._vdevice_buffer import VDevice
 from rcompiler.dialects.attributes import build_op, integer_problems, place_problems, report
 from rcompiler.dialects.iterations import LETTERS
 

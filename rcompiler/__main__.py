@@ -6,7 +6,6 @@ python -m rcompiler doctor          what works here, what does not, and what to 
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -42,19 +41,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _listing() -> Iterator[str]:
     yield f"usage: {PROG} {_DOCTOR} [--json], or one of the rc-* programs (--help: its options)"
     yield ""
+    from rcompiler.tools._command import summary
+
     for name in (_DOCTOR, *_TOOLS):
-        yield f"  {name:12}{_summary(name)}"
+        path = Path(__file__).with_name("tools") / f"{name.replace('-', '_')}.py"
+        yield f"  {name:12}{summary(path)}"
 
 
 def _module(name: str) -> str:
     return f"rcompiler.tools.{name.replace('-', '_')}"
-
-
-def _summary(name: str) -> str:
-    """What the first line of its module says; that is read, not run: it may import the compiler."""
-    path = Path(__file__).with_name("tools") / f"{name.replace('-', '_')}.py"
-    words = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[0]
-    return words.removeprefix(f"{name}: ")
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from rcompiler.errors import CompilerError, ShapeError
+from rcompiler.errors import CompilerError, InvalidModel, ShapeError
 
 Range = tuple[float, float]
 
@@ -25,6 +25,37 @@ class TensorLike(Protocol):
 
     @property
     def dtype(self) -> str: ...
+
+
+class Declared(NamedTuple):
+    """An input as a model declares it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def declared_inputs(model: Any, remedy: str = "write the network with one") -> list[Declared]:
+    """Those of an onnx.ModelProto that are no weights. Raises InvalidModel, with the remedy, for
+    one of no static shape.
+    """
+    from onnx import helper
+
+    weights = {weight.name for weight in model.graph.initializer}
+    found = []
+    for value in model.graph.input:
+        tensor = value.type.tensor_type
+        shape = tuple(dim.dim_value for dim in tensor.shape.dim)
+        if value.name in weights:
+            continue
+        if 0 in shape:
+            raise InvalidModel(
+                f"input '{value.name}' has no static shape, and is to be drawn at random; {remedy}"
+            )
+        found.append(
+            Declared(value.name, shape, helper.tensor_dtype_to_np_dtype(tensor.elem_type).name)
+        )
+    return found
 
 
 def dtype_of(name: str) -> np.dtype:

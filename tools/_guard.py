@@ -1,22 +1,71 @@
-"""Run the rc-opt worker in a process of its own and explain its death, if it dies.
+"""What rc-opt hands to the process that does the work; running that, and explaining its death.
 
 MLIR reports some errors by aborting, and deep input can overflow its stack; neither can be
 caught inside the process. The worker notes its progress in a file: the module it is at, then
 `done`. After a crash it runs once more with a mark before each pass, to learn which one it was.
 """
 
+import json
 import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-
-from rcompiler.passes import _reproducer
-from rcompiler.tools._job import Job, chunks
 
 # -P: the folder of the caller is no place to import from.
 _WORKER = (sys.executable, "-P", "-m", "rcompiler.tools._rc_opt_worker")
+
+
+@dataclass(frozen=True)
+class Job:
+    """The arguments of rc-opt, each under the name of its flag."""
+
+    input: str
+    output: str
+    pass_pipeline: str
+    reproducer: str
+    run_reproducer: bool
+    split_input_file: bool
+    verify_diagnostics: bool
+    allow_unregistered_dialect: bool
+    dump_pass_pipeline: bool
+    print_ir_before_all: bool
+    print_ir_after_all: bool
+    timing: bool
+    list_passes: bool
+    progress: str = ""  # a file in which the worker notes how far it came
+    trace: bool = False  # note each pass, too; its markers would show in --print-ir-*
+
+    def to_json(self) -> str:
+        """One line of text; `from_json` is the inverse."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Job":
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One module of the input: its text and how many lines of the file stand before it."""
+
+    text: str
+    first_line: int
+
+
+def chunks(text: str, split: bool) -> list[Chunk]:
+    """The modules of a file: divided at lines of `// -----` if `split`, else one."""
+    found: list[Chunk] = []
+    lines: list[str] = []
+    first = 0
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        if split and line.startswith("// -----"):
+            found.append(Chunk("".join(lines), first))
+            lines, first = [], number
+        else:
+            lines.append(line)
+    return [*found, Chunk("".join(lines), first)]
 
 
 def run(job: Job, text: str) -> int:
@@ -50,6 +99,8 @@ def _notes(job: Job) -> list[str]:
 
 def _obituary(job: Job, text: str, code: int, place: str) -> str:
     """One line: what happened, where, and the reproducer that was written."""
+    from rcompiler.passes import _reproducer
+
     index, _, what = place.partition(" ")
     if not index.isdigit():
         return f"{job.input}: {_cause(code)} at '{place}', before the first module"

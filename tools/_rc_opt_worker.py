@@ -18,7 +18,7 @@ from rcompiler.passes.constants.deferred import Constant, whole
 from rcompiler.passes.constants.model_context import ModelContext, as_declared
 from rcompiler.tools._data import read_arrays, write_arrays
 from rcompiler.tools._diagnostics import Diagnostics
-from rcompiler.tools._job import Chunk, Job, chunks
+from rcompiler.tools._guard import Chunk, Job, chunks
 
 
 class _Worker:

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 import rcompiler
+from rcompiler.device.cgroups import usable_cpus
+from rcompiler.device.target import is_host
 from rcompiler.errors import ArtifactError, InvalidModel, ShapeError
-from rcompiler.options import Policy
+from rcompiler.options import DEFAULT, Policy, default_device
+from rcompiler.runtime.program import MAX_EUS
 from rcompiler.tools import _data
-from rcompiler.tools._console import CACHE_HELP, Parser, positive
+from rcompiler.tools._console import CACHE_HELP, positive, warn
 from rcompiler.tools._installed import require_compiler
 
 if TYPE_CHECKING:
@@ -108,7 +111,7 @@ def resolve(text: str) -> Source:
     return Source(path.stem, path, load(path))
 
 
-def add_compile_options(parser: Parser) -> None:
+def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """--target, --device, --policy, --kernels, --roller-policy, --eus, --tune, --roots,
     --precision, --shapes, --values, --no-fusion: what a command line has of the options of
     compile_onnx.
@@ -227,3 +230,22 @@ def shapes_of(options: argparse.Namespace, source: Source) -> dict[str, Any]:
         shape = tuple(int(d) for d in dims.split("x") if d)
         shapes[name] = shape if name in inputs or len(shape) != 1 else shape[0]
     return shapes
+
+
+def check_eus(prog: str, eus: int | None, options: argparse.Namespace, what: str = "--eus") -> None:
+    """Warn where `eus` are more than the CPUs of this process, and it is they that will run them.
+
+    options: with --target and --device: a program for a GPU, or by the record of another machine,
+    may well be run elsewhere. what: the option that says how many.
+    """
+    usable = usable_cpus()
+    if eus is None or not usable < eus <= MAX_EUS or not is_host(options.target or "cpu"):
+        return
+    if (options.device or default_device() or DEFAULT) != DEFAULT:
+        return
+    warn(
+        prog,
+        f"{what}={eus}: this process may use {usable} CPU{'s' if usable > 1 else ''}, which take "
+        f"turns at the work of {eus}: results come later than with {what}={usable}, and expected "
+        "times do not hold",
+    )

@@ -9,22 +9,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 
-from rcompiler.tools._console import CACHE_HELP, Parser, guard
+from rcompiler.tools._command import Command
+from rcompiler.tools._console import CACHE_HELP
 from rcompiler.tools._doctor import FAILED, OK, Finding, findings
 
 _WIDTH = 20  # of the name of what was looked at
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 all that is needed works, 1 something does not, 2 wrong arguments."""
-    options = _options(argv)
-    return guard("python -m rcompiler doctor", lambda: _run(options))
-
-
 def _run(options: argparse.Namespace) -> int:
+    """Exit code 1: something that is needed does not work."""
     found: list[Finding] = []
     for finding in findings():
         found.append(finding)
@@ -46,14 +41,11 @@ def _print(finding: Finding) -> None:
         print(f"{'':7} {'':{_WIDTH}} -> {finding.remedy}", flush=True)
 
 
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser(
-        "python -m rcompiler doctor",
-        "Say what works on this machine, what does not, and what to do about it.",
-        epilog=CACHE_HELP,
-    )
+def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
-    return parser.parse_args(argv)
+
+
+main = Command("python -m rcompiler doctor", __doc__, _options, _run, writes=(), epilog=CACHE_HELP)
 
 
 if __name__ == "__main__":

@@ -14,21 +14,16 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx
 
-from rcompiler.errors import CompilerError, InvalidModel, ToolError
-from rcompiler.tools._data import random_inputs
+from rcompiler.errors import ToolError
+from rcompiler.tools._command import Command
+from rcompiler.tools._data import declared_inputs, random_inputs
 
 SAMPLES = 4  # inputs that it is calibrated by
-
-
-class _Input(NamedTuple):
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
 
 
 def calibrated(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -37,7 +32,8 @@ def calibrated(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Raises ToolError without onnxruntime, InvalidModel for inputs of no static shape.
     """
-    tools, inputs = _tools(), _inputs(model)
+    tools = _tools()
+    inputs = declared_inputs(model, "write the network with one, or quantise it with --dynamic")
 
     class Samples(tools.CalibrationDataReader):  # type: ignore[name-defined]  # not typed
         """Random inputs, the same in every run."""
@@ -77,24 +73,18 @@ def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
     return _written(model, write)
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m rcompiler.tools.quantise",
-        description="Write a network in 8 bits, as onnxruntime's tools do.",
-    )
+def _run(given: argparse.Namespace) -> int:
+    quantise = dynamic if given.dynamic else calibrated
+    onnx.save(quantise(onnx.load(given.model)), given.output)
+    return 0
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, help="an ONNX file")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     parser.add_argument(
         "--dynamic", action="store_true", help="quantise activations while the network runs"
     )
-    given = parser.parse_args(argv)
-    try:
-        quantise = dynamic if given.dynamic else calibrated
-        onnx.save(quantise(onnx.load(given.model)), given.output)
-    except (CompilerError, OSError) as error:
-        print(f"quantise: error: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
 def _tools() -> Any:
@@ -108,31 +98,15 @@ def _tools() -> Any:
     return quantization
 
 
-def _inputs(model: onnx.ModelProto) -> list[_Input]:
-    """Those that are no weights."""
-    weights = {weight.name for weight in model.graph.initializer}
-    found = []
-    for value in model.graph.input:
-        tensor = value.type.tensor_type
-        shape = tuple(dim.dim_value for dim in tensor.shape.dim)
-        if value.name in weights:
-            continue
-        if 0 in shape:
-            raise InvalidModel(
-                f"input '{value.name}' has no static shape; write the network with one, or "
-                "quantise it with --dynamic"
-            )
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        found.append(_Input(value.name, shape, dtype.name))
-    return found
-
-
 def _written(model: onnx.ModelProto, write: Callable[[Path, Path], None]) -> onnx.ModelProto:
     with tempfile.TemporaryDirectory(prefix="rc-quantise-") as folder:
         source, target = Path(folder, "f32.onnx"), Path(folder, "int8.onnx")
         onnx.save(model, source)
         write(source, target)
         return onnx.load(target)
+
+
+main = Command("quantise", __doc__, _options, _run)
 
 
 if __name__ == "__main__":

@@ -13,23 +13,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rcompiler.tools._command import Command
 from rcompiler.tools._console import (
     CACHE_HELP,
-    Parser,
-    check_writable,
-    guard,
     items,
     positive,
     report,
     table,
     timing_options,
 )
-from rcompiler.tools._eus import check_eus
 from rcompiler.tools._progress import progress
-from rcompiler.tools._record import asked, unpin_openblas, write_record
+from rcompiler.tools._record import keep, unpin_openblas
 
 if TYPE_CHECKING:
     from rcompiler.tools._bench import Case
@@ -38,19 +34,14 @@ _DEFAULT = "mlp,lstm2,squeezenet1_1"
 _COLUMNS = ("p50", "p90", "p99")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 success, 1 a model failed or is wrong, 2 wrong arguments, 130 interrupted."""
+def _run(options: argparse.Namespace) -> int:
+    """Exit code 1: a model failed or is wrong."""
     openblas = unpin_openblas()
-    options = _options(argv)
-    return guard("rc-bench", lambda: _run(options, openblas))
-
-
-def _run(options: argparse.Namespace, openblas: str) -> int:
     from rcompiler.tools._baselines import installed
     from rcompiler.tools._bench import means, run_case
+    from rcompiler.tools._sources import check_eus
 
     options.baseline = installed(options.baseline)
-    check_writable(options.json)
     check_eus("rc-bench", max(options.threads), options, "--threads")
     if options.beside:
         return _run_beside(options, openblas)
@@ -83,14 +74,8 @@ def _write(
     """The record that --json asks for."""
     from rcompiler.tools._baselines import BASELINES
 
-    if options.json:
-        figures = {
-            "openblas_coretype": openblas,
-            "options": asked(options),
-            "baselines": {name: BASELINES[name].settings for name in options.baseline},
-            "results": results,
-        }
-        write_record(options.json, figures | more)
+    baselines = {name: BASELINES[name].settings for name in options.baseline}
+    keep(options, openblas_coretype=openblas, baselines=baselines, results=results, **more)
 
 
 def _print(cases: list[Case], baselines: list[str]) -> None:
@@ -176,12 +161,7 @@ def _counts(text: str) -> list[int]:
     return [int(item) for item in items(text)]
 
 
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser(
-        "rc-bench",
-        "Latency of models, with other engines beside them in the same run.",
-        epilog=CACHE_HELP,
-    )
+def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--models", type=items, default=items(_DEFAULT), metavar="LIST",
         help=f"built-in models, ONNX and .rcx files; default: {_DEFAULT}",
@@ -218,7 +198,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--shapes", action="append", default=[], metavar="NAME=DIMS", help="as for rc-compile"
     )
     parser.set_defaults(precision=None)  # of GPUs, which are not measured here
-    return parser.parse_args(argv)
+
+
+main = Command("rc-bench", __doc__, _options, _run, epilog=CACHE_HELP)
 
 
 if __name__ == "__main__":

@@ -15,34 +15,32 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rcompiler.errors import CompilerError
-from rcompiler.tools._console import Parser, guard, table, terminal_width
+from rcompiler.tools._command import Command
+from rcompiler.tools._console import table, terminal_width
 from rcompiler.tools._data import write_arrays
-from rcompiler.tools._eus import check_eus
 from rcompiler.tools._progress import Progress, progress
+from rcompiler.tools._sources import (
+    Source,
+    add_compile_options,
+    check_eus,
+    resolve,
+    shapes_of,
+    values_of,
+)
 from rcompiler.tools._wording import on_the_command_line
-
-if TYPE_CHECKING:
-    from rcompiler.tools._sources import Source
 
 _STAGES = "linalg, rtask, rkernel, vdevice, llvm, asm; of a GPU gpu, llvm, ptx or amdgcn"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 success, 1 failure or gaps found, 2 wrong arguments, 130 interrupted."""
-    options = _options(argv)
-    return guard("rc-compile", lambda: _run(options))
-
-
 def _run(options: argparse.Namespace) -> int:
-    from rcompiler.tools._sources import resolve
-
+    """Exit code 1: also gaps that --check found."""
     source = resolve(options.model)
     check_eus("rc-compile", options.eus, options)
     with progress("rc-compile") as told:
@@ -72,7 +70,6 @@ def _run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace, source: Source, told: Progress) -> int:
     from rcompiler.frontend.check import check
-    from rcompiler.tools._sources import shapes_of, values_of
 
     if source.proto is None:
         raise CompilerError(f"{source.path}: is compiled already; --check reads an ONNX model")
@@ -146,7 +143,6 @@ def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[
     from it; a compiled file has no longer what S1 names.
     """
     from rcompiler.frontend import import_onnx
-    from rcompiler.tools._sources import shapes_of, values_of
 
     if options.emit == "vdevice":
         found: Mapping[str, np.ndarray] = model.constants()
@@ -157,10 +153,7 @@ def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[
     return import_onnx(source.proto, *chosen).constants
 
 
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    from rcompiler.tools._sources import add_compile_options
-
-    parser = Parser("rc-compile", "Compile an ONNX model to one file that rc-run runs.")
+def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="an ONNX file, or the name of a built-in model (resnet50)")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: MODEL.rcx; text: -")
     what = parser.add_mutually_exclusive_group()
@@ -185,7 +178,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "assembly alone",
     )
     add_compile_options(parser)
-    return parser.parse_args(argv)
+
+
+main = Command("rc-compile", __doc__, _options, _run, writes=())
 
 
 if __name__ == "__main__":

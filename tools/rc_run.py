@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,24 +22,19 @@ import numpy as np
 from rcompiler.errors import CompilerError
 from rcompiler.model import GpuModel, Model
 from rcompiler.runtime.gpu.image import GpuImage
-from rcompiler.tools._console import Parser, complain, guard, report, table
+from rcompiler.tools._command import Command
+from rcompiler.tools._console import complain, report, table
 from rcompiler.tools._data import parse_ranges, random_inputs, read_inputs, save_outputs
-from rcompiler.tools._eus import check_eus
 from rcompiler.tools._installed import require_compiler
 from rcompiler.tools._progress import progress
 from rcompiler.tools._reference import ENGINES, reference
-from rcompiler.tools._sources import Source, add_compile_options, resolve, values_of
+from rcompiler.tools._sources import Source, add_compile_options, check_eus, resolve, values_of
 
 _PROFILED = 15  # launches: long enough to meet a quiet moment, and to know which is the usual one
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 success, 1 failure or a wrong result, 2 wrong arguments, 130 interrupted."""
-    options = _options(argv)
-    return guard("rc-run", lambda: _run(options))
-
-
 def _run(options: argparse.Namespace) -> int:
+    """Exit code 1: also a wrong result."""
     source = resolve(options.model)
     if options.debug:
         return _debug(options, source)
@@ -197,8 +191,7 @@ def _summary(name: str, array: np.ndarray) -> tuple[str, ...]:
     return name, array.dtype.name, shape, *figures
 
 
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser("rc-run", "Run a compiled file, or an ONNX model, on given or random inputs.")
+def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a .rcx file, an ONNX file or the name of a built-in model")
     parser.add_argument(
         "inputs",
@@ -237,7 +230,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "the model rounds on the way: float32 1e-4, float16 1e-2, int8 6e-2",
     )
     add_compile_options(parser)
-    return parser.parse_intermixed_args(argv)  # inputs may follow options
+
+
+main = Command("rc-run", __doc__, _options, _run, intermixed=True)
 
 
 if __name__ == "__main__":

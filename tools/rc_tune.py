@@ -18,16 +18,15 @@ from __future__ import annotations
 import argparse
 import datetime
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from rcompiler.errors import CompilerError, DeviceError
+from rcompiler.tools._command import Command, Misused
 from rcompiler.tools._console import (
     CACHE_HELP,
-    Parser,
     check_writable,
-    guard,
     positive,
     seconds,
     table,
@@ -42,13 +41,11 @@ _GPU_RUNS = 15 * (7 + 2)  # the same of a GPU
 _RUNS = 9 * (_ROUNDS + 2)  # of about nine kernels; two rounds go into finding how often to repeat
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 success, 1 failure, 2 wrong arguments, 130 interrupted."""
-    options = _options(argv)
-    return guard("rc-tune", lambda: _run(options))
-
-
 def _run(options: argparse.Namespace) -> int:
+    if options.here and not options.imported:
+        raise Misused("--here goes with --import=FILE")
+    if options.code and options.device != "cuda":
+        raise Misused("--code goes with --device=cuda")
     if options.model:
         return _tune(options)
     if options.exported or options.imported:
@@ -218,12 +215,7 @@ def _days(text: str) -> float:
     return value
 
 
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser(
-        "rc-tune",
-        "Measure this machine, and kernels on it, for the choice of tiles.",
-        epilog=CACHE_HELP,
-    )
+def _options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "model", nargs="?", help="an ONNX file, or a built-in model: measure all its operators"
@@ -266,12 +258,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="S",
         help="to measure a device, or to launch a program; default: 1",
     )
-    options = parser.parse_args(argv)
-    if options.here and not options.imported:
-        parser.error("--here goes with --import=FILE")
-    if options.code and options.device != "cuda":
-        parser.error("--code goes with --device=cuda")
-    return options
+
+
+main = Command("rc-tune", __doc__, _options, _run, epilog=CACHE_HELP)
 
 
 if __name__ == "__main__":

@@ -12,17 +12,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rcompiler.tools._console import Parser, guard
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 success, 1 failure, 2 wrong arguments, 130 interrupted."""
-    options = _options(argv)
-    return guard("rc-viz", lambda: _run(options))
+from rcompiler.tools._command import Command
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -66,10 +59,9 @@ def _write(target: str, text: str) -> None:
     print(f"{target}: {Path(target).stat().st_size / 1e6:.2f} MB", file=sys.stderr)
 
 
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+def _options(parser: argparse.ArgumentParser) -> None:
     from rcompiler.tools._sources import add_compile_options
 
-    parser = Parser("rc-viz", "Look at the schedule of a model in a browser.")
     parser.add_argument(
         "model",
         help="a .rcx file, an ONNX file, a schedule (.mlir) or the name of a built-in model",
@@ -93,7 +85,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         help="estimate with the bandwidth of the memory level that all EUs share",
     )
     add_compile_options(parser)
-    return parser.parse_args(argv)
+
+
+main = Command("rc-viz", __doc__, _options, _run, writes=())
 
 
 if __name__ == "__main__":

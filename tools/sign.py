@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from rcompiler.driver.signature import sign
-from rcompiler.tools._console import Parser, guard
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 success, 1 failure, 2 wrong arguments, 130 interrupted."""
-    parser = Parser("sign", "Sign a compiled file with an Ed25519 key.")
-    parser.add_argument("model", help="an .rcx file")
-    parser.add_argument("--key", required=True, metavar="FILE", help="the private key, PEM")
-    options = parser.parse_args(argv)
-    return guard("sign", lambda: _run(options))
+from rcompiler.tools._command import Command
 
 
 def _run(options: argparse.Namespace) -> int:
     print(sign(Path(options.model), options.key))
     return 0
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="an .rcx file")
+    parser.add_argument("--key", required=True, metavar="FILE", help="the private key, PEM")
+
+
+main = Command("sign", __doc__, _options, _run)
 
 
 if __name__ == "__main__":

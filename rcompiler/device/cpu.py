@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rcompiler.device.cgroups import parse_cpus, usable_cpus
-from rcompiler.device.host_flags import CPUINFO, host_flags
-from rcompiler.device.levels import EXTRA, LEVELS, V4
+from rcompiler.device.host_flags import CPUINFO, EXTRA, LEVELS, V4, host_flags
 from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
 from rcompiler.errors import DeviceError
 

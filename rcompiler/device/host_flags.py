@@ -1,11 +1,11 @@
-"""What the processor of this machine can do, and how much of it counts.
+"""Feature levels of x86-64; what the processor of this machine can do, and how much of it counts.
 
 $RC_HOST_LEVEL caps the host: with `RC_HOST_LEVEL=v3` a machine that has more is taken for one of
 exactly x86-64-v3 by all that asks for the host: devices, code for it, micro-benchmarks, and loading
 of artifacts. So a machine with AVX-512 builds and tests what one without it would; a machine that
 has less than the level is not changed.
 
-Source: feature levels from the x86-64 psABI §3.1.1, as /proc/cpuinfo spells them.
+Source: feature levels from the x86-64 psABI §3.1.1.
 """
 
 import os
@@ -13,7 +13,14 @@ from pathlib import Path
 
 from rcompiler.errors import DeviceError
 
+# The levels that code is made for, with their instruction sets as LLVM spells them.
+V3 = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe"})
+V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+EXTRA = frozenset({"avx512vnni", "avx512bf16", "avx512fp16", "avxvnni"})  # kept when present
+LEVELS: dict[str, frozenset[str]] = {"v4": V4, "v3": V3, "x86-64": frozenset()}
+
 CPUINFO = Path("/proc/cpuinfo")
+# The levels of a host, with its flags as /proc/cpuinfo spells them.
 _V1 = frozenset({"sse", "sse2"})
 _V2 = _V1 | frozenset("cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3".split())
 _V3 = _V2 | frozenset("abm avx avx2 bmi1 bmi2 f16c fma movbe xsave".split())

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 
 from rcompiler.device.checks import positive, require
-from rcompiler.device.levels import LEVELS
+from rcompiler.device.host_flags import LEVELS
 from rcompiler.device.matrix_unit import MatrixUnit
 from rcompiler.device.measured import Measurement, Recall
 from rcompiler.device.residency import Residency

@@ -12,7 +12,7 @@ from DRAM what one core of the same family does in the record zen5-2, with as ma
 flight; a hand-off crosses dies.
 """
 
-from rcompiler.device.levels import V4
+from rcompiler.device.host_flags import V4
 from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rcompiler.device.cpu import detect_cpu
 from rcompiler.device.gpu import GPU_KINDS, gpu_device
-from rcompiler.device.levels import LEVELS
+from rcompiler.device.host_flags import LEVELS
 from rcompiler.device.model import Device
 from rcompiler.device.record import builtin_device, builtin_names, from_json, load_device
 from rcompiler.errors import DeviceError

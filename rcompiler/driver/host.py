@@ -11,7 +11,7 @@ from pathlib import Path
 from rcompiler.codegen.microbench import measure_host
 from rcompiler.codegen.ptx import check_chip
 from rcompiler.device.cpu import narrowed
-from rcompiler.device.levels import LEVELS
+from rcompiler.device.host_flags import LEVELS
 from rcompiler.device.model import Device
 from rcompiler.device.record import builtin_device, builtin_names, load_device
 from rcompiler.device.store import recorded

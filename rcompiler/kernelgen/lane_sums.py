@@ -9,7 +9,7 @@ from rcompiler.kernelgen.reader import Reader
 from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
-from rcompiler.linalg.combiners import COMBINERS, identity_of
+from rcompiler.linalg.element_types import COMBINERS, identity_of
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import element_of
 

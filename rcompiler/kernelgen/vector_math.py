@@ -2,8 +2,7 @@
 within 5 + 2 x^2, written with arith and vector.fma.
 
 MLIR's LLVM lowering turns vector `math.exp` into scalar libm calls (10 to 37 times slower). The
-coefficients are weighted minimax fits; `tools/fit_vector_math.py` computes them again and measures
-the error in ulp.
+coefficients are weighted minimax fits; `tools/bench fit_vector_math` computes them again.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.combiners import COMBINERS
+from rcompiler.linalg.element_types import COMBINERS
 from rcompiler.linalg.lazy import lazy
 from rcompiler.linalg.maps import Expression, compile_expression, dims_of
 from rcompiler.linalg.values import element_of, shape_of
@@ -284,3 +284,18 @@ def generics_of(block: ir.Block) -> list[Generic]:
     """The linalg.generic in a block, in order."""
     ops = (view.operation for view in block.operations)
     return [Generic(op) for op in ops if op.name == "linalg.generic"]
+
+
+class Forms:
+    """Makes generics; what follows from maps and iterators is found once for equal ones."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[ir.Attribute, ir.Attribute], Generic] = {}
+
+    def of(self, op: ir.Operation) -> Generic:
+        """`Generic(op)`."""
+        attributes, found = op.attributes, Generic(op)
+        form = attributes["indexing_maps"], attributes["iterator_types"]
+        known = self._known.setdefault(form, found)
+        found.maps, found.reduction_dims = known.maps, known.reduction_dims
+        return found

@@ -40,7 +40,7 @@ def measure_cuda(
 ) -> Device:
     """The record of a GPU: that of its architecture, with measured figures.
 
-    code: PTX of the kernels (`gpu_bench_code`) for it; None: made now, by the compiler. seconds: of
+    code: PTX of the kernels (`bench_code`) for it; None: made now, by the compiler. seconds: of
     one run of a kernel, rounds: runs of each. Raises DeviceError where times of the
     driver mean nothing, no record has this architecture, or a kernel's results are wrong.
     """
@@ -282,6 +282,6 @@ def _words(sums: Words) -> Words:
 
 
 def _made(chip: str) -> bytes:
-    from rcompiler.profiler.gpu_bench_code import bench_code  # the compiler, not needed elsewhere
+    from rcompiler.profiler.gpu_bench_text import bench_code  # the compiler, not needed elsewhere
 
     return bench_code(chip)

@@ -20,8 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from torch_mlir import ir
+
+from rcompiler.codegen.ptx import ptx
 from rcompiler.kernelgen.simt.program import expanded
 from rcompiler.kernelgen.simt.veu_text import SIGNAL_TEXT
+from rcompiler.passes._pipeline_text import runner
+from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
 from rcompiler.profiler.gpu_bench_sizes import (
     ACCUMULATORS,
     CLOCKS,
@@ -325,3 +330,12 @@ def _read() -> str:
 
 def _lines(lines: Sequence[str]) -> str:
     return "\n  ".join(lines)
+
+
+def bench_code(chip: str) -> bytes:
+    """PTX of all kernels for "sm_90a" and the like."""
+    with ir.Context() as context, ir.Location.unknown():
+        context.enable_multithreading(False)  # passes in Python wait for one another
+        module = ir.Module.parse(module_text())
+        runner(str(GpuToNvvm(chip)), context)(module)
+        return ptx(module).text

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.graph import Graph, waves
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.regions import task_boxes
-from rcompiler.rammer.waves import waves
 
 
 def longest_path(graph: Graph, each: Mapping[str, float], chosen: Mapping[str, Kernel]) -> float:

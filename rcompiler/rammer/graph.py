@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.kernel import Kernel
@@ -300,3 +301,24 @@ def check_operands(op: Operator, kernel: Kernel, values: Mapping[str, Value]) ->
                     f"{access.bytes} bytes of shape {access.shape}, the value has "
                     f"{values[name].bytes}"
                 )
+
+
+def waves(graph: Graph) -> list[list[Operator]]:
+    """Operators in breadth-first levels: a wave needs only values of earlier waves (Rammer,
+    Algorithm 1, line 2); graph order inside a wave.
+
+    Raises ScheduleError when operators wait for each other in a circle.
+    """
+    place = {op.name: i for i, op in enumerate(graph.operators)}
+    order = TopologicalSorter(graph.predecessors)
+    try:
+        order.prepare()
+    except CycleError as error:
+        stuck = min(error.args[1], key=place.__getitem__)
+        raise ScheduleError(f"operator {stuck} needs, through others, its own result") from None
+    levels: list[list[Operator]] = []
+    while order.is_active():
+        ready = sorted(order.get_ready(), key=place.__getitem__)
+        levels.append([graph.operator[name] for name in ready])
+        order.done(*ready)
+    return levels

@@ -7,9 +7,9 @@ import numpy as np
 
 from rcompiler.errors import DeviceError, ShapeError
 from rcompiler.runtime.arguments import Arrays, Parameter, arrange
+from rcompiler.runtime.closing import Staying
 from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty
-from rcompiler.runtime.staying import Staying
 
 
 class Binding(Staying):

@@ -1,16 +1,16 @@
-"""What can be closed, and runs no more then: by a call, or at the end of a `with` block."""
+"""What lives in this process alone: can be closed, and be neither copied nor pickled."""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, NoReturn, Self
 
-from rcompiler.errors import DeviceError
+from rcompiler.errors import CompilerError, DeviceError
 
 CLOSED = "the model is closed; load it again"
 
 
 class Closable:
-    """A model as a context manager."""
+    """A model as a context manager: closed by a call, or at the end of a `with` block."""
 
     @property
     def closed(self) -> bool:
@@ -34,3 +34,19 @@ class Closable:
     def __exit__(self, *raised: object) -> None:
         """Close it, whether the block ended well or not."""
         self.close()
+
+
+class Staying:
+    """Names memory of this process or of its device: that of a copy would be another's, or gone.
+
+    Attributes: instead: the remedy.
+    """
+
+    __slots__ = ()
+    instead: ClassVar[str]
+
+    def __reduce__(self) -> NoReturn:
+        raise CompilerError(
+            f"a {type(self).__name__} is memory of this process, which can be neither copied nor "
+            f"pickled; {self.instead}"
+        )

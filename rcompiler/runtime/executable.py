@@ -1,7 +1,7 @@
 """A loaded model: numpy arrays in, a list of numpy arrays out."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from rcompiler.device.cgroups import usable_cpus
+from rcompiler.device.host_flags import host_flags
 from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime import tables
 from rcompiler.runtime.arguments import Arrays, Parameter, call_arguments, parameters
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.binding import Binding
 from rcompiler.runtime.closing import Closable
-from rcompiler.runtime.cpuinfo import require_flags
 from rcompiler.runtime.image import Image, LoadedImage
 from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import Results, address, arena
@@ -231,3 +231,17 @@ def _busy(artifact: Artifact) -> int:
             if eu > most and any(op not in (tables.BARRIER, tables.END) for _, op, _ in steps):
                 most = eu
     return most
+
+
+def require_flags(what: str, needed: Sequence[str]) -> None:
+    """Refuse code for another processor.
+
+    Raises:
+        ArtifactError: naming `what` (the target) and the features that are missing here.
+    """
+    missing = sorted(set(needed) - host_flags())
+    if missing:
+        raise ArtifactError(
+            f"code for target '{what}': this CPU lacks {', '.join(missing)}; "
+            "compile the model on this machine, or for target x86-64"
+        )

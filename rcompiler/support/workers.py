@@ -31,12 +31,22 @@ def can_help() -> bool:
     return bool(sys.executable) and usable_cpus() > 1
 
 
+def _home(module: str) -> str | None:
+    """The folder that a module was imported from, of whatever package; None: it was not yet."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file and str(Path(file).parents[module.count(".")])
+
+
 class WorkerDied(Exception):
     """A worker ended before it answered. status: of the process; words: what it said last."""
 
     def __init__(self, status: int, words: str) -> None:
         super().__init__(f"status {status}{words}")
         self.status, self.words = status, words
+
+
+class WorkerLate(WorkerDied):
+    """A worker that had not answered in time, and was ended."""
 
 
 class Worker:
@@ -70,20 +80,23 @@ class Worker:
         for stream in (self._stdin, self._stdout, self._stderr):
             stream.close()
 
-    def ask(self, question: bytes) -> tuple[int, bytes]:
-        """Status and answer. Raises WorkerDied."""
-        frame = self._exchange(question)
+    def ask(self, question: bytes, most_s: float | None = None) -> tuple[int, bytes]:
+        """Status and answer. most_s: seconds that it may take. Raises WorkerDied."""
+        frame = self._exchange(question, most_s)
         if frame is None and self._process.wait() == 0:  # it was idle too long, just now
             self.close()
             self._start()
-            frame = self._exchange(question)
+            frame = self._exchange(question, most_s)
         if frame is None:
             raise WorkerDied(self._process.wait(), self._last_words())
         return frame
 
-    def _exchange(self, question: bytes) -> tuple[int, bytes] | None:
+    def _exchange(self, question: bytes, most_s: float | None) -> tuple[int, bytes] | None:
         try:
             _send(self._stdin, 0, question)
+            if most_s is not None and not select.select([self._stdout], [], [], most_s)[0]:
+                self.kill()
+                raise WorkerLate(self._process.wait(), f" (no answer in {most_s:g} s)")
             return _receive(self._stdout)
         except BrokenPipeError:
             return None
@@ -97,15 +110,14 @@ class Worker:
 
     def _start(self) -> None:
         self._stderr = tempfile.TemporaryFile()
-        package_home = str(Path(__file__).parents[2])
-        paths = [package_home, *filter(None, [os.environ.get("PYTHONPATH")])]
+        paths = [_home(__name__), _home(self._module), os.environ.get("PYTHONPATH")]
         self._process = subprocess.Popen(
             [sys.executable, "-c", f"from {self._module} import serve; serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             start_new_session=True,  # an interrupt at the terminal is for the caller
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         )
         assert self._process.stdin and self._process.stdout
         self._stdin, self._stdout = self._process.stdin, self._process.stdout

@@ -19,7 +19,7 @@ from rcompiler.codegen.cpu import (
 )
 from rcompiler.codegen.relocatable import parse
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError
-from rcompiler.runtime.cpuinfo import require_flags
+from rcompiler.runtime.executable import require_flags
 
 SOURCE = """module {{ llvm.func @{name}(%o: !llvm.ptr, %f: i64, %n: i64, %s: i64) {{
   %p = llvm.load %o : !llvm.ptr -> !llvm.ptr

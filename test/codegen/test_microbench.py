@@ -10,7 +10,7 @@ from rcompiler.codegen.assembly import assembly
 from rcompiler.codegen.microbench import WINDOWS, Kernels, measure_host
 from rcompiler.codegen.microbench_text import ACCUMULATORS, CHAIN, STREAMS, UNROLL, module_text
 from rcompiler.device.cpu import cpu_device, detect_cpu, host_features
-from rcompiler.device.levels import LEVELS
+from rcompiler.device.host_flags import LEVELS
 from rcompiler.device.measure import LINKS, figures, stream_sizes, streams
 from rcompiler.device.model import DOT_STEPS
 from rcompiler.device.record import from_json, to_json

@@ -10,8 +10,7 @@ from levels import LOWER
 
 import rcompiler
 from rcompiler.device.cpu import cpu_device, detect_cpu
-from rcompiler.device.host_flags import host_flags
-from rcompiler.device.levels import LEVELS
+from rcompiler.device.host_flags import LEVELS, host_flags
 from rcompiler.device.measure import VERSION
 from rcompiler.device.measured import Measurement
 from rcompiler.device.record import builtin_device, from_json, save_device

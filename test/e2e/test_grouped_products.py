@@ -6,6 +6,7 @@ rKernels, so products of different sizes stand side by side, each in the tiles t
 
 import numpy as np
 import pytest
+from measurements.simulate_models import graph_of
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
@@ -16,7 +17,6 @@ from rcompiler.rammer.cost import task_ns
 from rcompiler.rammer.program import Run
 from rcompiler.rammer.schedule import POLICIES
 from rcompiler.rammer.simulate import simulate
-from rcompiler.tools.simulate_models import graph_of
 
 # rows, depth and columns
 SIZES = [(96, 200, 130), (17, 64, 300), (250, 48, 96), (64, 128, 40), (5, 500, 77), (128, 90, 256)]

@@ -8,6 +8,7 @@ import zlib
 from functools import cache, partial
 
 import pytest
+from measurements import backend_coverage
 from s3 import S3, parsed, s3_of
 from small_networks import SMALL
 from torch_mlir import ir
@@ -15,7 +16,7 @@ from torch_mlir.dialects import linalg
 
 import rcompiler
 from rcompiler.pipelines.rc_tile_kernels import RcTileKernels
-from rcompiler.tools import backend_coverage, models
+from rcompiler.tools import models
 from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
 

@@ -9,11 +9,12 @@ import numpy as np
 import onnx
 import pytest
 from levels import LOWER
+from measurements import backend_coverage
 from onnx import TensorProto, helper, numpy_helper
 
 from rcompiler import onnx_backend
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel, ShapeError, UnsupportedOp
-from rcompiler.tools import backend_coverage, models
+from rcompiler.tools import models
 
 TARGETS = ("cpu", *LOWER)
 # One or a few cases of every kind of operator; these pass.

@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+TEST = Path(__file__).parents[1]
+sys.path[:0] = [str(TEST), str(TEST.parent / "tools" / "bench")]
 
 from fuzz.runner import main  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""The command: cases of many seeds in worker processes, counted, and the findings made small."""
+"""Cases of many seeds in worker processes, counted, and the findings made small."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import onnx
+from measurements._case_pool import LATE, Outcome, Verdict, run_cases
 
 from rcompiler.errors import CompilerError
-from rcompiler.tools._case_pool import LATE, Outcome, Verdict, run_cases
-from rcompiler.tools._console import Parser, doing, guard, items, positive
+from rcompiler.tools._command import Command, Misused
+from rcompiler.tools._console import doing, items, positive
 from rcompiler.tools._record import commit
 
 from . import graphs, judge, kinds, sweep
@@ -25,14 +26,17 @@ MEMORY = 12 << 30  # bytes of address space of a worker
 _CORPUS = Path("build/fuzz")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 nothing found but refusals, which are counted, 1 findings, 2 wrong arguments."""
+def _run(options: argparse.Namespace) -> int:
+    """Exit code 1: findings. Refusals are counted, and are none."""
+    unknown = [k for k in options.kinds if k not in kinds.KINDS]
+    if unknown:
+        raise Misused(f"--kinds: no {unknown[0]}")
+    bounded = options.kinds == ["sweep"] or options.cases < 1 << 40 or options.seconds < 1 << 40
+    if options.seed is None and not bounded:
+        raise Misused("give --seed, --cases or --seconds")
     # Tiles do not depend on who measured what where.
     os.environ.setdefault("RC_DEVICE", "default")
-    options = _options(argv)
-    if options.seed is not None:
-        return guard("fuzz", lambda: _one(options))
-    return guard("fuzz", lambda: _many(options))
+    return _many(options) if options.seed is None else _one(options)
 
 
 def _seeds(options: argparse.Namespace) -> Iterator[str]:
@@ -177,8 +181,7 @@ def _apart(case: graphs.Case, timeout_s: float) -> judge.Outcome:
     return judge.Outcome(status, outcome.reason, key)
 
 
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser("fuzz", "Random valid graphs through the compiler, judged.")
+def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="this case only, and make it small")
     parser.add_argument("--new-seeds", action="store_true", help="from a random seed on")
     parser.add_argument("--commit-seeds", action="store_true",
@@ -194,14 +197,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--workers", type=positive, default=2, metavar="N", help="default: 2")
     parser.add_argument("--timeout", type=positive, default=120, metavar="S", help="of a case")
     parser.add_argument("--verbose", action="store_true", help="what nothing can be said of, too")
-    options = parser.parse_args(argv)
-    unknown = [k for k in options.kinds if k not in kinds.KINDS]
-    if unknown:
-        parser.error(f"--kinds: no {unknown[0]}")
-    bounded = options.kinds == ["sweep"] or options.cases < 1 << 40 or options.seconds < 1 << 40
-    if options.seed is None and not bounded:
-        parser.error("give --seed, --cases or --seconds")
-    return options
 
 
 def _targets(text: str) -> tuple[str, ...]:
@@ -212,4 +207,4 @@ def _targets(text: str) -> tuple[str, ...]:
     return found
 
 
-__all__ = ["main"]
+main = Command("fuzz", __doc__, _options, _run)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from rcompiler.device.cpu import best_level, host_features
-from rcompiler.device.levels import LEVELS
+from rcompiler.device.host_flags import LEVELS
 
 from . import catalog, judge
 from .catalog import Key

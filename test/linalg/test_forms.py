@@ -6,8 +6,7 @@ from torch_mlir import ir
 from rcompiler.dialects import load
 from rcompiler.dialects.uses import tensors_used
 from rcompiler.linalg.convolution import Windows
-from rcompiler.linalg.forms import Forms
-from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.generic import Forms, Generic
 from rcompiler.passes.ir.structure import body_structure
 
 TEXT = """

@@ -1,4 +1,4 @@
-"""The command: compile the set, and compare what it made with the record, or write the record."""
+"""Compile a fixed set, and compare what it made with the record, or write the record."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import argparse
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
+from measurements._case_pool import Outcome, Report, Verdict, run_cases
+
 from rcompiler.errors import CompilerError
-from rcompiler.tools._case_pool import Outcome, Report, Verdict, run_cases
-from rcompiler.tools._console import Parser, doing, guard, pattern, positive
+from rcompiler.tools._command import Command
+from rcompiler.tools._console import doing, pattern, positive
 
 from .cases import cases
 from .from_text import unlike
@@ -22,12 +24,6 @@ RECORD = Path(__file__).parent / "record.json"
 # Whose versions decide what is made; pinned is the first alone.
 _PACKAGES = ("torch-mlir", "llvmlite", "numpy", "onnx")
 Hashes = Mapping[str, str]
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 all as in the record, 1 something differs or fails, 2 wrong arguments."""
-    options = _options(argv)
-    return guard("replay", lambda: _run(options))
 
 
 def job(name: str, report: Report) -> Verdict:
@@ -53,6 +49,7 @@ def job_from_text(name: str, report: Report) -> Verdict:
 
 
 def _run(options: argparse.Namespace) -> int:
+    """Exit code 1: something differs from the record, or fails."""
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {"versions": {}, "cases": {}}
     every = cases()
     chosen = [name for name in every if not options.only or options.only.search(name)]
@@ -121,8 +118,7 @@ def _versions() -> dict[str, str]:
     return {package: metadata.version(package) for package in _PACKAGES}
 
 
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser("replay", "Compile a fixed set, and compare what it made with the record.")
+def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", type=pattern, metavar="PATTERN", help="cases whose name matches")
     parser.add_argument("--record", action="store_true", help="write the record of what is made")
     parser.add_argument(
@@ -135,4 +131,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--workers", type=positive, default=2, metavar="N", help="default: 2")
     parser.add_argument("--timeout", type=positive, default=1800, metavar="S", help="of a case")
-    return parser.parse_args(argv)
+
+
+main = Command("replay", __doc__, _options, _run)

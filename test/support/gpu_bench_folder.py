@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import onnx
+from measurements import gpu_bench
+from measurements._gpu_bench_group import Group, read_groups
+from measurements._packed_folder import PackedFolder
 
-from rcompiler.tools import gpu_bench, models
-from rcompiler.tools._gpu_bench_group import Group, read_groups
-from rcompiler.tools._packed_folder import PackedFolder
+from rcompiler.tools import models
 
 TARGET = "cuda:emulated"
 

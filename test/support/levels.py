@@ -1,7 +1,7 @@
 """Feature levels that tests force on this machine."""
 
 from rcompiler.device.cpu import best_level, host_features
-from rcompiler.device.levels import LEVELS
+from rcompiler.device.host_flags import LEVELS
 
 _NAMES = list(LEVELS)  # the highest first
 # Targets with fewer features than the machine, which it can run all the same.

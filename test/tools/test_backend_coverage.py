@@ -4,11 +4,12 @@ import json
 import unittest
 
 import pytest
+from measurements import _coverage_table, backend_coverage
+from measurements._case_pool import Verdict
 from onnx import helper
 
 from rcompiler.errors import ShapeError, UnsupportedOp
-from rcompiler.tools import _coverage_table, backend_coverage, models
-from rcompiler.tools._case_pool import Verdict
+from rcompiler.tools import models
 
 
 def ending_in(error):

@@ -29,7 +29,7 @@ class Fake:
 
 
 def options(*baselines):
-    found = rc_bench._options(["--rounds=2", "--seconds=0.01"])
+    found = rc_bench.main.parse(["--rounds=2", "--seconds=0.01"])
     found.baseline = list(baselines)
     return found
 

@@ -4,12 +4,13 @@ import json
 from functools import partial
 
 import pytest
+from measurements import calibrate
+from measurements._calibrate import GOALS, Row
 
 import rcompiler
 from rcompiler.device.record import load_device, save_device
 from rcompiler.device.target import find_device
-from rcompiler.tools import calibrate, models
-from rcompiler.tools._calibrate import GOALS, Row
+from rcompiler.tools import models
 
 
 @pytest.fixture

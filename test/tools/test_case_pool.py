@@ -5,9 +5,8 @@ import signal
 import time
 
 import pytest
-
-from rcompiler.tools import _case_pool
-from rcompiler.tools._case_pool import Verdict, run_cases
+from measurements import _case_pool
+from measurements._case_pool import Verdict, run_cases
 
 
 def job(case, report):

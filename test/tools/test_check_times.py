@@ -1,7 +1,9 @@
 """tools/check_times.py: what is timed is the check of a file that can be loaded."""
 
+from measurements import check_times
+
 import rcompiler
-from rcompiler.tools import check_times, models
+from rcompiler.tools import models
 
 
 def test_each_file_has_its_row(tmp_path, capsys, monkeypatch):

@@ -4,8 +4,7 @@ import json
 import sys
 
 import pytest
-
-from rcompiler.tools import compare_versions
+from measurements import compare_versions
 
 
 def test_a_version_and_itself_have_equal_bits(tmp_path, capsys):

@@ -4,10 +4,9 @@ import json
 from functools import partial
 
 import pytest
-
-from rcompiler.tools import estimate_quality
-from rcompiler.tools._estimate_cases import estimate_cases
-from rcompiler.tools.estimate_quality import Estimate, worst_first
+from measurements import estimate_quality
+from measurements._estimate_cases import estimate_cases
+from measurements.estimate_quality import Estimate, worst_first
 
 
 def estimate(name, expected_us, measured_us):

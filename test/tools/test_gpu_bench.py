@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
+import measurements
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ from rcompiler.profiler.gpu_bench import (
     shared_sums,
     shipped_record,
 )
-from rcompiler.profiler.gpu_bench_code import bench_code
+from rcompiler.profiler.gpu_bench_text import bench_code
 from rcompiler.tools import rc_compile, rc_tune
 
 KIB = 1 << 10
@@ -108,18 +110,21 @@ def test_code_that_was_made_elsewhere(monkeypatch):
         GpuBenches(driver, small(driver), b"no code")
 
 
+MEASUREMENTS = str(Path(measurements.__file__).parents[1])
 _WITHOUT_COMPILER = """
 import sys
 for name in ("torch_mlir", "llvmlite", "onnx"):
     sys.modules[name] = None
+sys.path.insert(0, sys.argv[1])
 import rcompiler.tools.rc_tune, rcompiler.profiler.gpu_bench
-import rcompiler.tools._gpu_bench_jobs, rcompiler.tools._gpu_bench_tables
-from rcompiler.tools import gpu_bench
+import measurements._gpu_bench_jobs, measurements._gpu_bench_tables
+import measurements
+from measurements import gpu_bench
 """
 
 
 def test_what_measures_a_gpu_needs_no_compiler():
-    subprocess.run([sys.executable, "-c", _WITHOUT_COMPILER], check=True)
+    subprocess.run([sys.executable, "-c", _WITHOUT_COMPILER, MEASUREMENTS], check=True)
 
 
 def test_all_memory_is_given_back():

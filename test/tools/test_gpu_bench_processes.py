@@ -1,34 +1,55 @@
 """gpu_bench: processes that measure one group after the other, and what is asked of the figures."""
 
-import subprocess
-import sys
-from dataclasses import asdict
+import json
+from dataclasses import asdict, replace
 
 import pytest
 from gpu_bench_folder import TARGET
+from measurements import _gpu_bench_jobs
+from measurements._goals import reached
+from measurements._gpu_bench_figures import CUBLAS, GOALS, Figure
+from measurements._gpu_bench_group import Group
+from measurements._gpu_bench_jobs import measured
+from measurements._gpu_bench_run import Job, Settings
+from measurements._torch_baselines import BASELINES
 
 from rcompiler.errors import DeviceError
-from rcompiler.tools import _gpu_bench_jobs
-from rcompiler.tools._goals import reached
-from rcompiler.tools._gpu_bench_figures import CUBLAS, GOALS, Figure
-from rcompiler.tools._gpu_bench_group import Group
-from rcompiler.tools._gpu_bench_jobs import measured
-from rcompiler.tools._gpu_bench_run import Job, Settings
-from rcompiler.tools._torch_baselines import BASELINES
+from rcompiler.support.workers import WorkerDied, WorkerLate
 
 GROUPS = [Group(name, "network", "f32", TARGET, policies={"wave": []}) for name in "ab"]
 SETTINGS = Settings("folder", 1, 0.1, None, 1.0, 1.0)
+
+
+class Scripted:
+    """In the place of a worker: says these lines, and notes what it was asked."""
+
+    def __init__(self, lines, asked):
+        self._lines, self._asked = iter(lines), asked
+
+    def ask(self, question, most_s):
+        given = json.loads(question)
+        if given["kind"] == "figure":
+            self._asked.append((given["job"]["number"], given["job"]["policies"]))
+        line = next(self._lines)
+        if isinstance(line, Exception):
+            raise line
+        return 0, json.dumps(line).encode()
+
+    def kill(self):
+        pass
+
+    close = kill
 
 
 def figures(monkeypatch, *processes):
     """Of two groups, by processes that say these lines; what each process was asked for."""
     asked, said = [], iter(processes)
 
-    def process(jobs, settings, most_s):
-        asked.append([(job.number, job.policies) for job in jobs])
-        yield from next(said)
+    def process(_):
+        asked.append([])
+        return Scripted(next(said), asked[-1])
 
-    monkeypatch.setattr(_gpu_bench_jobs, "_process", process)
+    monkeypatch.setattr(_gpu_bench_jobs, "Worker", process)
     jobs = [Job(number, ["wave", "rammer"]) for number in range(2)]
     seen = []
     return list(measured(GROUPS, jobs, SETTINGS, 1.0, seen.append)), asked, seen
@@ -43,7 +64,7 @@ def test_the_next_process_goes_on_without_what_failed(monkeypatch):
     second = [{"device": {"name": "d"}}, done("a"), done("b")]
     found, asked, seen = figures(monkeypatch, first, second)
     both = ["wave", "rammer"]
-    assert asked == [[(0, both), (1, both)], [(0, ["rammer"]), (1, both)]]
+    assert asked == [[(0, both)], [(0, ["rammer"]), (1, both)]]
     assert [f.model for f in found] == ["a", "b"] and len(seen) == 2
 
 
@@ -57,43 +78,31 @@ def test_a_group_of_which_all_policies_fail(monkeypatch):
 
 
 def test_a_process_that_dies_costs_one_group(monkeypatch):
-    dies = [{"device": {}}, {"failed": "", "why": "its process ended with status -11: "}]
+    dies = [{"device": {}}, WorkerDied(-11, " (the end)")]
     found, _, _ = figures(monkeypatch, dies, [{"device": {}}, done("b")])
-    assert "status -11" in found[0].error and not found[1].error
+    assert found[0].error == "its process ended with status -11 (the end)" and not found[1].error
 
 
-def test_no_device(monkeypatch):
-    with pytest.raises(DeviceError, match="no driver"):
-        figures(monkeypatch, [{"refused": "no driver"}])
+def test_a_process_that_is_late_costs_one_group(monkeypatch):
+    late = [{"device": {}}, WorkerLate(-9, "")]
+    found, _, _ = figures(monkeypatch, late, [{"device": {}}, done("b")])
+    assert found[0].error == "was not done after 1 s; give it more with --most"
+    assert not found[1].error
 
 
 @pytest.mark.parametrize(
-    "code, most_s, lines, why",
-    [
-        ("import sys; sys.exit('the end')", 60, [], "refused"),
-        (
-            "print('{\"device\": 1}', file=f, flush=True); sys.exit('the end')",
-            60,
-            ["device"],
-            "failed",
-        ),
-        ("print('{\"device\": 1}', file=f, flush=True); time.sleep(60)", 0.3, ["device"], "failed"),
-    ],
+    "said", [{"failed": "", "why": "no driver"}, WorkerDied(1, " (no driver)")]
 )
-def test_ends_that_are_none(tmp_path, code, most_s, lines, why):
-    log, results = tmp_path / "log", tmp_path / "results"
-    results.touch()
-    start = f"import sys, time; f = open({str(results)!r}, 'a'); "
-    with log.open("w") as out, results.open() as said:
-        child = subprocess.Popen([sys.executable, "-c", start + code], stderr=out)
-        try:
-            found = list(_gpu_bench_jobs._followed(child, said, most_s, log, 2))
-        finally:
-            child.kill()
-            child.wait()
-    assert [next(iter(line)) for line in found] == [*lines, why]
-    told = found[-1].get("why", found[-1].get("refused"))
-    assert "was not done after 0.3 s" in told if most_s < 1 else "status 1: the end" in told
+def test_no_device(monkeypatch, said):
+    with pytest.raises(DeviceError, match="no driver"):
+        figures(monkeypatch, [said])
+
+
+def test_a_process_that_fails_tells_its_last_words(tmp_path):
+    """A folder without groups; the process is a real one."""
+    settings = replace(SETTINGS, folder=str(tmp_path))
+    with pytest.raises(DeviceError, match=r"status 1 \(IndexError: "):
+        list(measured(GROUPS, [Job(0, ["wave"])], settings, 60.0, print))
 
 
 # -- goals ---------------------------------------------------------------------------------------

@@ -7,14 +7,14 @@ from functools import partial
 import numpy as np
 import pytest
 from gpu_bench_folder import compiled, tiny
+from measurements import gpu_bench
+from measurements._gpu_bench_group import read_groups
+from measurements._gpu_engines import loaded
+from measurements._gpu_stress import stress
+from measurements._sanitizer import sanitized
 
 from rcompiler.errors import ToolError
 from rcompiler.runtime.gpu.arrays import DeviceArray
-from rcompiler.tools import gpu_bench
-from rcompiler.tools._gpu_bench_group import read_groups
-from rcompiler.tools._gpu_engines import loaded
-from rcompiler.tools._gpu_stress import stress
-from rcompiler.tools._sanitizer import sanitized
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,9 @@ from dataclasses import asdict
 from functools import partial
 
 import pytest
-
-from rcompiler.codegen.cuda_tools import find_tool
-from rcompiler.tools import _gpu_compile_bench, gpu_compile_bench
-from rcompiler.tools._goals import reached
-from rcompiler.tools._gpu_compile_bench import (
+from measurements import _gpu_compile_bench, gpu_compile_bench
+from measurements._goals import reached
+from measurements._gpu_compile_bench import (
     GOALS,
     NETWORKS,
     PAPER,
@@ -22,6 +20,8 @@ from rcompiler.tools._gpu_compile_bench import (
     light_models,
     measured,
 )
+
+from rcompiler.codegen.cuda_tools import find_tool
 
 needs_tools = pytest.mark.skipif(
     not (find_tool("ptxas") and find_tool("nvdisasm")), reason="needs ptxas and nvdisasm"

@@ -6,22 +6,24 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
+import measurements
 import ml_dtypes
 import numpy as np
 import pytest
 from fake_cuda import installed
-
-from rcompiler.errors import CompilerError, DeviceError
-from rcompiler.tools import _gpu_coverage_run, gpu_coverage
-from rcompiler.tools._gpu_coverage_cases import (
+from measurements import _gpu_coverage_run, gpu_coverage
+from measurements._gpu_coverage_cases import (
     add_cases,
     get_tensors,
     put_tensors,
     read_cases,
 )
-from rcompiler.tools._gpu_coverage_run import check_similar
-from rcompiler.tools._packed_folder import PackedFolder
+from measurements._gpu_coverage_run import check_similar
+from measurements._packed_folder import PackedFolder
+
+from rcompiler.errors import CompilerError, DeviceError
 
 CASES = "abs|cast_FLOAT_to_BFLOAT16|constant|det_2d|relu|reshape_extended_dims|string_concat"
 ONLY = f"--only=^test_({CASES})_cpu$"
@@ -213,7 +215,7 @@ def test_after_a_failed_launch_the_next_case_has_another_process(coverage, folde
 
     monkeypatch.setattr(_gpu_coverage_run, "gpu_model", fails)
     first = sorted(read_cases(folder), key=lambda case: case.name)  # test_abs, then all others
-    monkeypatch.setattr("rcompiler.tools._gpu_coverage_cases.read_cases", lambda _: first)
+    monkeypatch.setattr("measurements._gpu_coverage_cases.read_cases", lambda _: first)
     code, _, found = run(coverage, folder)
     assert code == 1 and found["test_abs"] == ("crash", "DeviceError: the context is lost")
     assert [name for name, (status, _) in found.items() if status == "crash"] == ["test_abs"]
@@ -249,15 +251,17 @@ def test_whole_networks_are_compiled_where_they_are_asked_for(coverage):
     assert code == 0 and "0 cases compiled, 0 refused of 0" in out
 
 
+MEASUREMENTS = str(Path(measurements.__file__).parents[1])
 _WITHOUT_COMPILER = """
 import sys
 for name in ("torch_mlir", "llvmlite", "onnx", "google.protobuf", "rich", "elftools"):
     sys.modules[name] = None
-from rcompiler.tools import gpu_coverage
-sys.exit(gpu_coverage.main(["run", sys.argv[1]]))
+sys.path.insert(0, sys.argv[1])
+from measurements import gpu_coverage
+sys.exit(gpu_coverage.main(["run", sys.argv[2]]))
 """
 
 
 def test_what_runs_cases_needs_no_compiler(folder):
-    command = [sys.executable, "-c", _WITHOUT_COMPILER, str(folder.path)]
+    command = [sys.executable, "-c", _WITHOUT_COMPILER, MEASUREMENTS, str(folder.path)]
     assert "pass 6, " in subprocess.run(command, check=True, capture_output=True, text=True).stdout

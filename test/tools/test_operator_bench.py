@@ -6,12 +6,12 @@ from functools import partial
 import numpy as np
 import onnx
 import pytest
+from measurements import _operator_bench, _operator_figures, operator_bench
+from measurements._bench_operators import ALONE, AROUND, WITHIN, Operator, operators
+from measurements._operator_figures import GOALS, OURS, THEIRS, Figure, Goal, cost, geomean
 
 from rcompiler.errors import CompilerError
-from rcompiler.tools import _operator_bench, _operator_figures, operator_bench
-from rcompiler.tools._bench_operators import ALONE, AROUND, WITHIN, Operator, operators
 from rcompiler.tools._measure import Timing
-from rcompiler.tools._operator_figures import GOALS, OURS, THEIRS, Figure, Goal, cost, geomean
 from rcompiler.tools._reference import reference
 
 ALL = {f"{o.kind} {o.name}": o for o in operators()}

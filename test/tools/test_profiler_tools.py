@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from measurements import _operators, model_quality, verify_kernels
+from measurements._operators import CASES, Case
 
 import rcompiler
 from rcompiler.profiler import profile
 from rcompiler.profiler.index import NAME, ProfileIndex, code_version, digest
 from rcompiler.profiler.records import Measurement
-from rcompiler.tools import _operators, model_quality, models, rc_compile, rc_tune, verify_kernels
-from rcompiler.tools._operators import CASES, Case
+from rcompiler.tools import models, rc_compile, rc_tune
 
 
 @pytest.fixture

@@ -5,11 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from measurements import make_records
+from measurements._case_pool import Outcome
+from measurements._coverage_table import kept_as_inputs
 
 from rcompiler.errors import CompilerError
-from rcompiler.tools import _record, make_records
-from rcompiler.tools._case_pool import Outcome
-from rcompiler.tools._coverage_table import kept_as_inputs
+from rcompiler.tools import _record
 
 CHECKOUT = Path(__file__).parents[2]  # the package may be installed elsewhere, without records
 RESULTS = CHECKOUT / "tools" / "bench" / "results"

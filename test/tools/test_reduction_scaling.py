@@ -4,10 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from measurements import reduction_scaling
+from measurements.reduction_scaling import Reduction, reductions
 from onnx import checker
-
-from rcompiler.tools import reduction_scaling
-from rcompiler.tools.reduction_scaling import Reduction, reductions
 
 
 def test_every_reduction_is_of_4m_elements_and_has_a_name_of_its_own():

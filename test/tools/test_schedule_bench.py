@@ -5,13 +5,14 @@ from functools import partial
 
 import numpy as np
 import pytest
+from measurements import _schedule_bench, schedule_bench
+from measurements._goals import reached
+from measurements._schedule_bench import GOALS, Figure, Gain, base_of, check_equal
 
 from rcompiler.compile import compile_policies
 from rcompiler.errors import CompilerError
 from rcompiler.options import Scheduler
-from rcompiler.tools import _schedule_bench, models, schedule_bench
-from rcompiler.tools._goals import reached
-from rcompiler.tools._schedule_bench import GOALS, Figure, Gain, base_of, check_equal
+from rcompiler.tools import models
 
 
 def figure(model, rammer, listed):

@@ -4,12 +4,12 @@ import json
 import sys
 
 import pytest
+from measurements import schedule_cells
+from measurements._cells import cell
+from measurements._cp_sat import optimum
 
 from rcompiler.device.model import Costs
 from rcompiler.rammer.schedule import POLICIES
-from rcompiler.tools import schedule_cells
-from rcompiler.tools._cells import cell
-from rcompiler.tools._cp_sat import optimum
 
 COSTS = Costs(task_ns=1.0, hand_off_ns=800, barrier_ns=1300, launch_ns=1300)
 
@@ -30,7 +30,7 @@ def test_figures_as_a_table_and_a_record(tmp_path, capsys):
     assert [line.split()[0] for line in lines[1:-2]] == [*POLICIES]
     assert lines[-2] == "3 cells" and "waits over global barriers" in lines[-1]
     record = json.loads(file.read_text())
-    assert record["options"]["eus"] == 4 and record["options"]["costs"]["hand_off_ns"] == 800
+    assert record["options"]["eus"] == 4 and record["costs"]["hand_off_ns"] == 800
     assert record["waits"]["most"] >= record["waits"]["mean"] >= 1
 
 

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from measurements import simulate_models
 
 from rcompiler.rammer.schedule import POLICIES
-from rcompiler.tools import simulate_models
 
 
 def test_policies_side_by_side(tmp_path, capsys):

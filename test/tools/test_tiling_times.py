@@ -3,9 +3,9 @@
 import re
 
 import pytest
+from measurements import tiling_times
 
 from rcompiler.device.target import find_device
-from rcompiler.tools import tiling_times
 
 
 def test_each_network_has_its_row(capsys):

@@ -15,9 +15,10 @@ from types import SimpleNamespace
 import ml_dtypes
 import numpy as np
 import pytest
+from measurements import command
 from onnx import numpy_helper
 
-from rcompiler.errors import CompilerError, ShapeError
+from rcompiler.errors import CompilerError, InvalidModel, ShapeError
 from rcompiler.tools import _console, _data, _measure, _record, _reference, _sources, models
 
 RECORDS = Path(__file__).parents[2] / "tools" / "bench" / "results"
@@ -269,9 +270,32 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path):
     ],
 )
 def test_wrong_options_are_one_line_and_exit_2(tool, arguments, message):
+    ours = [sys.executable, "-m", f"rcompiler.tools.{tool}"]
     done = subprocess.run(
-        [sys.executable, "-m", f"rcompiler.tools.{tool}", *arguments],
+        [*(ours if tool.startswith("rc_") else command(tool)), *arguments],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2 and message in done.stderr
     assert done.stderr.count("\n") == 1 and " --help" in done.stderr
+
+
+def test_inputs_as_a_model_declares_them():
+    model = models.build("two_branch")
+    assert [(x.name, x.dtype) for x in _data.declared_inputs(model)] == [("input", "float32")]
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    with pytest.raises(InvalidModel, match="has no static shape, .*; write the network with one"):
+        _data.declared_inputs(model)
+
+
+def test_a_record_says_what_was_asked_for(tmp_path):
+    file = tmp_path / "r.json"
+    asked = {"json": str(file), "only": re.compile("a|b"), "models": ["x"], "none": None}
+    paths = {"folder": "f", "python": "p", "against": "g"}  # of one machine
+    _record.keep(argparse.Namespace(**asked, **paths), figures=[1], mean=2.0)
+    record = json.loads(file.read_text())
+    assert record["options"] == {"only": "a|b", "models": ["x"]}
+    assert record["figures"] == [1] and record["mean"] == 2.0 and "commit" in record
+
+
+def test_no_record_where_none_is_asked_for():
+    _record.keep(argparse.Namespace(json=None), figures=object())

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from measurements._gpu_bench_group import difference, sample
+from measurements._torch_baselines import bound
 from onnx import helper
 from small_networks import SMALL
 
 from rcompiler.errors import CompilerError, ToolError, UnsupportedOp
 from rcompiler.tools import models
-from rcompiler.tools._gpu_bench_group import difference, sample
 from rcompiler.tools._reference import has, reference
-from rcompiler.tools._torch_baselines import bound
 
 needs_torch = pytest.mark.skipif(not has("torch"), reason="torch is not installed")
 # What gpu_bench gives to PyTorch: where there is a choice, the form with whole operators.
@@ -55,8 +55,7 @@ def test_networks_give_what_the_reference_gives(name, precision, allowed):
 )
 def test_stacked_layers_are_one(name, layers):
     import torch
-
-    from rcompiler.tools._torch_graph import torch_module
+    from measurements._torch_graph import torch_module
 
     module = torch_module(models.build(name, **SMALL[name], **FORMS[name]), torch.float32)
     found = [m.num_layers for m in module.modules() if isinstance(m, torch.nn.LSTM)]
@@ -66,8 +65,7 @@ def test_stacked_layers_are_one(name, layers):
 @needs_torch
 def test_attention_is_one_function():
     import torch
-
-    from rcompiler.tools._torch_graph import torch_module
+    from measurements._torch_graph import torch_module
 
     code = torch_module(models.build("bert_base", **SMALL["bert_base"]), torch.float32).code
     assert code.count("scaled_dot_product_attention(") == 2 and "softmax" not in code

@@ -7,7 +7,7 @@ import pytest
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.record import save_device
-from rcompiler.tools import _eus, _progress, rc_bench, rc_compile, rc_run, rc_tune
+from rcompiler.tools import _progress, _sources, rc_bench, rc_compile, rc_run, rc_tune
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def impatient(tool, monkeypatch):
 @pytest.fixture
 def two_cpus(tool, monkeypatch):
     """This process may use two."""
-    monkeypatch.setattr(_eus, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(_sources, "usable_cpus", lambda: 2)
     return tool
 
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from oracles._corruptions import facts_of
+from oracles.corrupt_certificates import ACCEPTED, UNCHANGED, UNSAFE, try_program
 from rammer_cases import chain, hand_made, kernel
 
 from rcompiler.checker import Refused, check
@@ -14,8 +16,6 @@ from rcompiler.dialects import _vdevice_buffer
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer import program
 from rcompiler.runtime import tables
-from rcompiler.tools._corruptions import facts_of
-from rcompiler.tools.corrupt_certificates import ACCEPTED, UNCHANGED, UNSAFE, try_program
 
 
 @pytest.mark.parametrize("first", range(0, 20, 5))

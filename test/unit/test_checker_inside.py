@@ -12,6 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from oracles._corruptions import (
+    facts_of,
+    launches_of,
+    operands_of,
+    with_launch,
+    with_operands,
+)
 from rammer_cases import chain, hand_made, kernel, rows
 from refusals import refusals, refused_at
 
@@ -27,13 +34,6 @@ from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.placement import derive_graph
 from rcompiler.rammer.program import Buffer, Instruction, Program, Run, Signal, Wait
 from rcompiler.runtime import tables
-from rcompiler.tools._corruptions import (
-    facts_of,
-    launches_of,
-    operands_of,
-    with_launch,
-    with_operands,
-)
 
 check_module = sys.modules["rcompiler.checker.check"]  # the function has its name
 MODULES = ("boxes", "check", "facts", "intervals", "order", "streams", "uses", "work")

@@ -7,7 +7,7 @@ import pytest
 
 from rcompiler.device import measure
 from rcompiler.device.cpu import cpu_device, with_figures
-from rcompiler.device.levels import LEVELS
+from rcompiler.device.host_flags import LEVELS
 from rcompiler.device.measure import (
     Bench,
     figures,

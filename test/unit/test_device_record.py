@@ -13,8 +13,7 @@ from rcompiler.device.cpu import (
     host_name,
 )
 from rcompiler.device.gpu import GPUS, gpu_device
-from rcompiler.device.host_flags import host_flags
-from rcompiler.device.levels import LEVELS
+from rcompiler.device.host_flags import LEVELS, host_flags
 from rcompiler.device.measure import VERSION, figures
 from rcompiler.device.measured import Measurement
 from rcompiler.device.model import ComputeUnit, MemoryLevel

@@ -8,7 +8,7 @@ import pytest
 from rcompiler.errors import CompilerError
 from rcompiler.passes import _reproducer
 from rcompiler.tools import _guard, rc_opt
-from rcompiler.tools._job import Chunk, chunks
+from rcompiler.tools._guard import Chunk, chunks
 
 WORKER = """
 import json, os, sys

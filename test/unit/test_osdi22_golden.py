@@ -12,8 +12,8 @@ from rcompiler.device.gpu import GPUS
 from rcompiler.device.record import builtin_names, save_device
 from rcompiler.roller.golden import GoldenError, check, device_of, main, read_cases
 from rcompiler.roller.osdi22 import emit, hal_of
-from rcompiler.roller.osdi22.dispatch import reuse_grows
 from rcompiler.roller.osdi22.quantities import tasks, threads
+from rcompiler.roller.osdi22.rules import reuse_grows
 
 DATA = Path(__file__).parents[1] / "Inputs" / "roller"
 MI50, K80, V100 = (DATA / f"golden_{name}.json" for name in ("mi50", "k80", "v100"))

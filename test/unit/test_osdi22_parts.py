@@ -14,7 +14,6 @@ from rcompiler.device.cpu import cpu_device
 from rcompiler.device.gpu import GPUS
 from rcompiler.roller.expr import Access, ExpressionError, floordiv, index, mod, tensor_expr
 from rcompiler.roller.osdi22.alignment import AlignedSizes, aligned_rows, bank_padding, whole_warps
-from rcompiler.roller.osdi22.dispatch import rules_of
 from rcompiler.roller.osdi22.expression import expression_of
 from rcompiler.roller.osdi22.hal import PUBLISHED, derive, hal_of
 from rcompiler.roller.osdi22.operators import operator
@@ -27,7 +26,7 @@ from rcompiler.roller.osdi22.quantities import (
     traffic,
     work,
 )
-from rcompiler.roller.osdi22.rules import CONTRACTION, PLAIN
+from rcompiler.roller.osdi22.rules import CONTRACTION, PLAIN, rules_of
 from rcompiler.roller.osdi22.score import best_first, intensity_scores, paper_scores
 
 HAL = PUBLISHED["v100"]

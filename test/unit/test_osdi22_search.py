@@ -21,7 +21,6 @@ from rcompiler.roller.osdi22.alignment import (
     bank_padding,
     whole_warps,
 )
-from rcompiler.roller.osdi22.dispatch import rules_of
 from rcompiler.roller.osdi22.hal import PUBLISHED, hal_of
 from rcompiler.roller.osdi22.operators import operator
 from rcompiler.roller.osdi22.quantities import (
@@ -32,9 +31,8 @@ from rcompiler.roller.osdi22.quantities import (
     traffic,
     work,
 )
-from rcompiler.roller.osdi22.rules import CONTRACTION, PLAIN
-from rcompiler.roller.osdi22.scale_out import shrink
-from rcompiler.roller.osdi22.search import Search
+from rcompiler.roller.osdi22.rules import CONTRACTION, PLAIN, rules_of
+from rcompiler.roller.osdi22.search import Search, shrink
 
 MATMUL = operator("matmul_expr", [4096, 4096, 4096])
 names = st.sampled_from(["v100", "k80", "mi50", "a100"])

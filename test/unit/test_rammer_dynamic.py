@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles._random_graphs import random_graph
+from oracles.mutate_programs import program_of
 from rammer_cases import chain, hand_made, idle_by_reason, kernel, refused
 
 from rcompiler.device.model import Costs
@@ -16,16 +18,14 @@ from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.lines import in_lines
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.policy.dependences import Dependences
+from rcompiler.rammer.policy.draft import emit
 from rcompiler.rammer.policy.dynamic import schedule_dynamic
-from rcompiler.rammer.policy.emit import emit
 from rcompiler.rammer.policy.listing import shortest_listing
 from rcompiler.rammer.policy.taken import TakenDraft, sizes
 from rcompiler.rammer.program import Program, Run, Signal, Wait
 from rcompiler.rammer.schedule import schedule
 from rcompiler.rammer.simulate import simulate
 from rcompiler.rammer.validate import validate
-from rcompiler.tools._random_graphs import random_graph
-from rcompiler.tools.mutate_programs import program_of
 
 COSTS = Costs(task_ns=1e-6, hand_off_ns=100, barrier_ns=200, launch_ns=500, min_task_ns=1)
 DIAMOND = [

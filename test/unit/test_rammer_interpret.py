@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import interpret_dags
+from oracles._random_graphs import random_graph
 from rammer_cases import chain, hand_made, kernel, rows, tiled
 
 from rcompiler.errors import ScheduleError
@@ -19,8 +21,6 @@ from rcompiler.rammer.program import Wait
 from rcompiler.rammer.regions import byte_ranges, task_boxes
 from rcompiler.rammer.schedule import POLICIES, schedule
 from rcompiler.rammer.validate import validate
-from rcompiler.tools import interpret_dags
-from rcompiler.tools._random_graphs import random_graph
 
 PAIRS = [(order, stores) for order in ORDERS for stores in STORES]
 

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rcompiler.rammer.intervals import meet, without
 from rcompiler.rammer.regions import merge_ranges
+from rcompiler.rammer.reuse import meet, without
 
 
 @st.composite

@@ -9,10 +9,10 @@ from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.policy.bsp import schedule_bsp
 from rcompiler.rammer.policy.list import schedule_list
+from rcompiler.rammer.policy.listing import bottom_ranks, wave_ranks
 from rcompiler.rammer.policy.merge import schedule_merge
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.program import Barrier, Run, Signal, Wait
-from rcompiler.rammer.ranks import bottom_ranks, wave_ranks
 from rcompiler.rammer.schedule import policies, schedule
 from rcompiler.rammer.simulate import simulate
 from rcompiler.rammer.validate import validate

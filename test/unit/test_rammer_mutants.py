@@ -3,13 +3,13 @@
 import json
 
 import pytest
+from oracles import mutate_programs
+from oracles._mutants import KINDS, mutant
+from oracles._oracle import Illegal, Oracle
+from oracles.mutate_programs import FALSE_ACCEPT, FALSE_REJECT, UNCHANGED, judge, program_of
 from rammer_cases import NaiveOracle, Wrong, chain, hand_made, kernel
 
 from rcompiler.rammer.graph import Graph, Operator, Value
-from rcompiler.tools import mutate_programs
-from rcompiler.tools._mutants import KINDS, mutant
-from rcompiler.tools._oracle import Illegal, Oracle
-from rcompiler.tools.mutate_programs import FALSE_ACCEPT, FALSE_REJECT, UNCHANGED, judge, program_of
 
 
 def two_steps():

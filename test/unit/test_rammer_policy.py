@@ -14,7 +14,7 @@ from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
 from rcompiler.options import Kernels
 from rcompiler.rammer.cost import earliest_finish
-from rcompiler.rammer.graph import Graph, Operator, Value
+from rcompiler.rammer.graph import Graph, Operator, Value, waves
 from rcompiler.rammer.interpret import Adversary, Interpreter
 from rcompiler.rammer.policy import rammer
 from rcompiler.rammer.policy.base import schedule_base
@@ -26,7 +26,6 @@ from rcompiler.rammer.program import Run, Signal, Wait
 from rcompiler.rammer.schedule import POLICIES, schedule
 from rcompiler.rammer.simulate import simulate
 from rcompiler.rammer.validate import validate
-from rcompiler.rammer.waves import waves
 
 COSTS = Costs(task_ns=10, hand_off_ns=100, barrier_ns=200, launch_ns=500, min_task_ns=1)
 CHEAP = Costs(task_ns=0.01, hand_off_ns=0.01, barrier_ns=0.01, launch_ns=1, min_task_ns=0.01)

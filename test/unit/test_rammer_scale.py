@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measurements import validate_scale
+from oracles._oracle import Oracle
 from rammer_cases import chain, hand_made, kernel
 
 from rcompiler.errors import ScheduleError
@@ -15,8 +17,6 @@ from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.overlap import Overlaps, Shares, overlapping
 from rcompiler.rammer.program import Run, Signal, Wait
 from rcompiler.rammer.validate import validate
-from rcompiler.tools import validate_scale
-from rcompiler.tools._oracle import Oracle
 
 
 @st.composite

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles._random_graphs import random_graph
 from rammer_cases import kernel
 
 from rcompiler.device.model import Costs
@@ -15,7 +16,6 @@ from rcompiler.rammer.policy.draft import Shares, unsettled
 from rcompiler.rammer.program import Run, Wait
 from rcompiler.rammer.schedule import POLICIES
 from rcompiler.rammer.validate import validate
-from rcompiler.tools._random_graphs import random_graph
 
 COSTS = Costs(task_ns=10, hand_off_ns=100, barrier_ns=200, launch_ns=500, min_task_ns=1)
 WAITING = ("rammer", "list", "merge", "dynamic")  # EUs wait for single other ones

@@ -16,7 +16,7 @@ from roller_cases import (
 )
 
 from rcompiler.device.cpu import cpu_device
-from rcompiler.device.levels import V4
+from rcompiler.device.host_flags import V4
 from rcompiler.roller.expr import Access, index, tensor_expr
 from rcompiler.roller.register import RegisterModel
 from rcompiler.roller.vectors import choose_vector_axis

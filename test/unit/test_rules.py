@@ -9,6 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from oracles._corruptions import (
+    facts_of,
+    launches_of,
+    operands_of,
+    with_launch,
+    with_operands,
+)
 from rammer_cases import chain, hand_made, kernel
 
 from rcompiler.checker import Refused, check
@@ -19,13 +26,6 @@ from rcompiler.rammer.encode import encode
 from rcompiler.rammer.graph import Graph, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.program import Buffer
-from rcompiler.tools._corruptions import (
-    facts_of,
-    launches_of,
-    operands_of,
-    with_launch,
-    with_operands,
-)
 
 checker = sys.modules["rcompiler.checker.check"]  # the function has the name of its module
 SERIAL = [[("o0", 0, 4), ("+", "e")], [("-", "e", 1), ("o1", 0, 4)]]

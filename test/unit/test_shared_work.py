@@ -9,7 +9,7 @@ import pytest
 
 from rcompiler.driver import shared_work
 from rcompiler.driver.shared_work import SharedWork
-from rcompiler.support.workers import WorkerDied, Workers
+from rcompiler.support.workers import WorkerDied, WorkerLate, Workers
 
 _PROGRAM = """
 import os, sys, time
@@ -76,6 +76,14 @@ def test_a_worker_answers_is_kept_and_says_when_it_dies(workers):
             worker.ask(b"die")
     with workers.borrow() as worker:
         assert worker.ask(b"pid") != pid
+
+
+def test_a_worker_that_is_late_is_ended(workers):
+    with workers.borrow() as worker:
+        assert worker.ask(b"a", most_s=60.0) == (0, b"A")
+        with pytest.raises(WorkerLate, match=r"status -9 \(no answer in 0.2 s\)"):
+            worker.ask(b"sleep", most_s=0.2)
+        assert not worker.alive()
 
 
 def test_alone_this_process_does_every_piece_once():

@@ -9,24 +9,23 @@ from typing import Any
 from onnx import checker
 from onnx.shape_inference import InferenceError
 
-from rcompiler.errors import CompilerError, InvalidModel
+from rcompiler.errors import InvalidModel
+from rcompiler.tools._command import Command
 from rcompiler.tools.models import build, names, options
 
 
-def main(argv: list[str] | None = None) -> int:
-    args = _arguments(argv)
+def _run(args: argparse.Namespace) -> int:
+    if args.list or not args.name:
+        for name in names():
+            print(name, *(f"{key}={value}" for key, value in options(name).items()))
+        return 0
     try:
-        if args.list or not args.name:
-            for name in names():
-                print(name, *(f"{key}={value}" for key, value in options(name).items()))
-            return 0
         model = build(args.name, **dict(_option(text) for text in args.set))
         checker.check_model(model, full_check=True)  # options that contradict each other
-        target = Path(args.output or f"{args.name}.onnx")
-        target.write_bytes(model.SerializeToString(deterministic=True))
-    except (CompilerError, checker.ValidationError, InferenceError, OSError) as error:
-        print(f"models: error: {str(error).strip().partition(chr(10))[0]}", file=sys.stderr)
-        return 1
+    except (checker.ValidationError, InferenceError) as error:
+        raise InvalidModel(str(error).strip().partition("\n")[0]) from None
+    target = Path(args.output or f"{args.name}.onnx")
+    target.write_bytes(model.SerializeToString(deterministic=True))
     print(f"{target}: {len(model.graph.node)} nodes, {target.stat().st_size / 1e6:.1f} MB")
     return 0
 
@@ -42,15 +41,16 @@ def _option(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m rcompiler.tools.models", description=__doc__)
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", help="model; none: list all")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: NAME.onnx")
     parser.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", help="for example image=64"
     )
     parser.add_argument("--list", action="store_true", help="list models and their options")
-    return parser.parse_args(argv)
+
+
+main = Command("models", __doc__, _arguments, _run)
 
 
 if __name__ == "__main__":

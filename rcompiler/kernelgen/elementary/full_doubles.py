@@ -21,7 +21,7 @@ _TERMS_ERF = 20  # |x| <= 1: 1/(20! 41) < 2^-66
 _SQUARINGS = 6  # below 2^53 no whole number but 0 and 1 has powers from 2^6 on
 _DENORMAL = 2.0**-1022
 _LARGE = 2.0**28  # from here on x^2 +- 1 is x^2, and more
-# e^(a^2) erfc(a), 1 <= a <= 28, in t = (a - 3) / (a + 3): by tools/fit_erfcx.py
+# e^(a^2) erfc(a), 1 <= a <= 28, in t = (a - 3) / (a + 3): by tools/bench fit_erfcx
 _ERFCX = (
     0.17900115118138996,
     -0.3262335600430372,

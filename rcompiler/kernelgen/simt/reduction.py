@@ -17,7 +17,7 @@ from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.combiners import identity_of
+from rcompiler.linalg.element_types import identity_of
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.product import is_product
 from rcompiler.linalg.values import STAGE, element_of

@@ -15,8 +15,7 @@ from itertools import islice
 from torch_mlir import ir
 
 from rcompiler.dialects.uses import tensors_used
-from rcompiler.linalg.forms import Forms
-from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.generic import Forms, Generic
 from rcompiler.linalg.recurrences import is_recurrence
 from rcompiler.linalg.values import defining, shape_of
 from rcompiler.linalg.views import RESHAPES, VIEWS

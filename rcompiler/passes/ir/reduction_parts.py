@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
-from rcompiler.linalg.combiners import identity_of
+from rcompiler.linalg.element_types import identity_of
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import element_of, shape_of

@@ -7,10 +7,9 @@ from math import prod
 import numpy as np
 
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.graph import Graph, waves
 from rcompiler.rammer.interpret.tasks import Bytes, box_bytes
 from rcompiler.rammer.kernel import Kernel
-from rcompiler.rammer.waves import waves
 
 Shape = tuple[int, ...]
 # (operator, task, one array (*box, itemsize) of bytes per operand, shapes of the results' boxes) ->

@@ -15,14 +15,13 @@ What who writes a policy needs is imported from here; `docs/policies.md` has an 
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.graph import Graph, Operator
+from rcompiler.rammer.graph import Graph, Operator, waves
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.policy.interface import Policy
 from rcompiler.rammer.policy.kernels import fastest, most_efficient, select_kernels
 from rcompiler.rammer.policy.launch import Launch, Tasks
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.simulate import simulate
-from rcompiler.rammer.waves import waves
 
 __all__ = [
     "Costs",

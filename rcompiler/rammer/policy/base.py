@@ -1,13 +1,12 @@
 """RammerBase: one launch per operator, over all EUs. The baseline that every claim needs."""
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.graph import Graph, waves
 from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.policy.dependences import Dependences
-from rcompiler.rammer.policy.emit import emit
+from rcompiler.rammer.policy.draft import emit
 from rcompiler.rammer.policy.wave import fresh, wave_kernels
 from rcompiler.rammer.program import Program
-from rcompiler.rammer.waves import waves
 
 
 def schedule_base(

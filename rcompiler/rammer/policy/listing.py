@@ -5,20 +5,19 @@ that keeps both the longest chain and the load of the EUs short. Greedy rules er
 places, so a few orders are drawn up and the shortest draft is kept.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from rcompiler.device.model import Costs
 from rcompiler.rammer.cost import alone_ns, task_ns
-from rcompiler.rammer.graph import Graph, Operator
+from rcompiler.rammer.graph import Graph, Operator, waves
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.policy.dependences import Dependences
-from rcompiler.rammer.policy.draft import Draft
-from rcompiler.rammer.policy.emit import emit
+from rcompiler.rammer.policy.draft import Draft, emit
 from rcompiler.rammer.policy.kernels import fastest, most_efficient
 from rcompiler.rammer.program import Program
-from rcompiler.rammer.ranks import Rank, bottom_ranks, wave_ranks
 
+Rank = Mapping[str, float]  # operator -> how urgent it is; a higher rank goes first
 FEW = 1024  # operators: a larger graph gets one order only, the first
 
 
@@ -127,3 +126,23 @@ class _Listing:
         load = (float(draft.free.sum()) + self._open) / len(draft.free)
         draft.rewind(mark)
         return max(end + self._after[op.name], load), load
+
+
+def bottom_ranks(graph: Graph, length: Callable[[Operator], float], hand_off: float) -> Rank:
+    """The longest chain, in ns, from the start of each operator to the end of the graph.
+
+    length: of an operator on that chain; hand_off: between two of them.
+    """
+    followers = graph.followers
+    found: dict[str, float] = {}
+    for wave in reversed(waves(graph)):
+        for op in wave:
+            rest = max((found[f] + hand_off for f in followers[op.name]), default=0.0)
+            found[op.name] = length(op) + rest
+    return found
+
+
+def wave_ranks(graph: Graph) -> Rank:
+    """Earlier waves first; within a wave in graph order."""
+    order = [op.name for wave in waves(graph) for op in wave]
+    return {name: -float(number) for number, name in enumerate(order)}

@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer.graph import Graph, Operator
+from rcompiler.rammer.graph import Graph, Operator, waves
 from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.policy.dependences import Dependences
-from rcompiler.rammer.policy.draft import Draft, Time, estimated
-from rcompiler.rammer.policy.emit import emit
+from rcompiler.rammer.policy.draft import Draft, Time, emit, estimated
 from rcompiler.rammer.policy.kernels import Choice, select_kernels
 from rcompiler.rammer.program import Program
-from rcompiler.rammer.waves import waves
 
 FAR = 8  # launches back that an operator may join
 

@@ -8,14 +8,12 @@ not on whole operators.
 from math import inf
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.graph import Graph, waves
 from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.policy.dependences import Dependences
-from rcompiler.rammer.policy.draft import Draft, Time, estimated
-from rcompiler.rammer.policy.emit import emit
+from rcompiler.rammer.policy.draft import Draft, Time, emit, estimated
 from rcompiler.rammer.policy.wave import fresh, wave_kernels
 from rcompiler.rammer.program import Program
-from rcompiler.rammer.waves import waves
 
 
 def schedule_rammer(

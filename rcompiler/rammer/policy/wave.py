@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer.graph import Graph, Operator
+from rcompiler.rammer.graph import Graph, Operator, waves
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.policy.dependences import Dependences
-from rcompiler.rammer.policy.draft import Draft
-from rcompiler.rammer.policy.emit import emit
+from rcompiler.rammer.policy.draft import Draft, emit
 from rcompiler.rammer.policy.kernels import select_kernels
 from rcompiler.rammer.program import Program
-from rcompiler.rammer.waves import waves
 
 
 def fresh(

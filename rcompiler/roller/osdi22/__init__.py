@@ -18,11 +18,10 @@ from typing import get_args
 from rcompiler.device.model import Device
 from rcompiler.errors import CompilerError, DeviceError
 from rcompiler.roller.expr import TensorExpr
-from rcompiler.roller.osdi22.dispatch import rules_of
 from rcompiler.roller.osdi22.expression import Expression, Operand, expression_of
 from rcompiler.roller.osdi22.hal import Hal, hal_of
-from rcompiler.roller.osdi22.scale_out import shrink
-from rcompiler.roller.osdi22.search import Options, RProgram, Score, Search
+from rcompiler.roller.osdi22.rules import rules_of
+from rcompiler.roller.osdi22.search import Options, RProgram, Score, Search, shrink
 
 __all__ = ["Expression", "Hal", "Operand", "Options", "RProgram", "Score", "construct", "emit"]
 

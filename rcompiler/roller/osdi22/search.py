@@ -1,11 +1,12 @@
-"""Scale-up: depth-first growth of rTiles, level by level (OSDI'22 §3.2, Figure 8).
+"""Scale-up: depth-first growth of rTiles, level by level (OSDI'22 §3.2, Figure 8). Scale-out:
+smaller tiles for operators with fewer rTasks than execution units (who runs which is scheduled).
 
 The order of discovery is the ranking: no cost model orders the results.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rcompiler.roller.osdi22.alignment import (
@@ -17,7 +18,7 @@ from rcompiler.roller.osdi22.alignment import (
 )
 from rcompiler.roller.osdi22.expression import Expression, Tile
 from rcompiler.roller.osdi22.hal import MAX_THREADS, Hal
-from rcompiler.roller.osdi22.quantities import footprint, registers, threads, traffic, work
+from rcompiler.roller.osdi22.quantities import footprint, registers, tasks, threads, traffic, work
 from rcompiler.roller.osdi22.rules import Rules
 from rcompiler.roller.osdi22.score import best_first, intensity_scores, paper_scores
 
@@ -223,3 +224,29 @@ def _descend(node: _Node, aligned: AlignedSizes) -> Iterator[_Node]:
     if all(sizes):
         smallest = tuple(candidates[0] for candidates in sizes)
         yield _Node(node.register, smallest, sizes, (0,) * len(sizes))
+
+
+def shrink(expr: Expression, program: RProgram, units: int) -> RProgram:
+    """Smaller tiles until there is an rTask per unit, or nothing left to halve.
+
+    Quirk (parity): every spatial axis is halved in each round, at all levels, whatever its score;
+    the result is aligned no more. (The artifact does not end when there is nothing left to halve.)
+    """
+    while tasks(expr, program.shared) < units:
+        halved = [
+            axis < expr.spatial and program.shared[axis] > 1 for axis in range(len(program.shared))
+        ]
+        if not any(halved):
+            return program
+        program = replace(
+            program,
+            shared=_halve(program.shared, halved),
+            register=_halve(program.register, halved),
+        )
+    return program
+
+
+def _halve(tile: Tile, which: list[bool]) -> Tile:
+    return tuple(
+        math.ceil(size / 2) if now else size for size, now in zip(tile, which, strict=True)
+    )

@@ -9,10 +9,10 @@ import numpy as np
 
 from rcompiler.errors import ShapeError
 from rcompiler.runtime.arguments import Parameter
+from rcompiler.runtime.closing import Staying
 from rcompiler.runtime.gpu.dlpack import ForeignArray, foreign_array
 from rcompiler.runtime.gpu.driver import Bytes, Driver
 from rcompiler.runtime.gpu.image import ALIGNMENT
-from rcompiler.runtime.staying import Staying
 
 
 class DeviceArray(Staying):

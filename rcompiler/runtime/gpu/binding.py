@@ -7,11 +7,11 @@ import weakref
 from collections.abc import Callable, Sequence
 
 from rcompiler.runtime.arguments import Parameter
+from rcompiler.runtime.closing import Staying
 from rcompiler.runtime.gpu.arrays import DeviceArray, check_range
 from rcompiler.runtime.gpu.dlpack import ForeignArray
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.runtime.gpu.resident import Bases, Resident
-from rcompiler.runtime.staying import Staying
 
 
 class GpuBinding(Staying):

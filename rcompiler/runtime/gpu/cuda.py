@@ -18,8 +18,7 @@ import numpy as np
 
 from rcompiler.errors import DeviceError
 from rcompiler.runtime.gpu import cuda_failures
-from rcompiler.runtime.gpu.cuda_arguments import PackedArguments
-from rcompiler.runtime.gpu.cuda_graph import CudaGraph
+from rcompiler.runtime.gpu.cuda_graph import CudaGraph, PackedArguments
 from rcompiler.runtime.gpu.cuda_tensor_map import tensor_map
 from rcompiler.runtime.gpu.driver import Argument, Bytes, KernelLimits, TensorTile
 from rcompiler.runtime.gpu.staging import Staging, host_bytes

@@ -1,13 +1,13 @@
-"""Launches as a graph of the CUDA driver."""
+"""Arguments of kernels as the CUDA driver takes them, and launches as a graph of it."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rcompiler.errors import DeviceError
-from rcompiler.runtime.gpu.cuda_arguments import PackedArguments
 from rcompiler.runtime.gpu.driver import Argument
 
 Ask = Callable[[str, tuple[Any, ...]], Any]  # the values of a call's result, or DeviceError
@@ -57,3 +57,17 @@ class CudaGraph:
         """Give it back."""
         ask("drop a graph", api.cuGraphExecDestroy(self.executable))
         ask("drop a graph", api.cuGraphDestroy(self.graph))
+
+
+class PackedArguments:
+    """Values in memory of the host, and an array of their addresses, while this object lives.
+
+    Attributes:
+        address: of the array; the driver copies the values when it launches.
+    """
+
+    def __init__(self, arguments: Sequence[Argument]) -> None:
+        given = [a if isinstance(a, bytes) else a.tobytes() for a in arguments]
+        self._values = [ctypes.create_string_buffer(data, len(data)) for data in given]
+        self._places = (ctypes.c_void_p * max(len(given), 1))(*map(ctypes.addressof, self._values))
+        self.address = ctypes.addressof(self._places)

@@ -1,0 +1,1 @@
+"""How large the product is, and that it does not grow unnoticed."""
