@@ -19,8 +19,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from oracles._random_graphs import random_graph
+from oracles.interpret import Adversary, Interpreter
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.interpret import Adversary, Interpreter
 from rcompiler.rammer.schedule import POLICIES, schedule
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import positive, table

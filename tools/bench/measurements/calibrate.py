@@ -36,12 +36,12 @@ _NETWORKS = "alexnet,inception_v1,lstm2,mlp,mobilenet_v2,squeezenet1_1,tiny_llam
 def _run(options: argparse.Namespace) -> int:
     openblas = unpin_openblas()
     from measurements._calibrate import GOALS, measure, rows
+    from measurements._recall_fit import fit_recall
     from rcompiler.device.record import save_device
     from rcompiler.device.store import store_record
     from rcompiler.driver.host import given_device, measured_device, target_device
     from rcompiler.errors import DeviceError
     from rcompiler.options import default_cache
-    from rcompiler.rammer.recall_fit import fit_recall
 
     folder, base = default_cache(), target_device("cpu")
     if folder is None and not options.output:
