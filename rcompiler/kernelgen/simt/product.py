@@ -11,8 +11,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from rcompiler.kernelgen.simt.move_grid import ThreadBlock
 from rcompiler.kernelgen.simt.operand import Operand
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.linalg.affine import Coordinates
 from rcompiler.linalg.product import Form
 
