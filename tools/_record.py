@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping
 from importlib import metadata
@@ -43,14 +44,21 @@ def read_record(path: str | Path) -> dict[str, Any]:
     return found
 
 
+def keep(options: argparse.Namespace, **figures: Any) -> None:
+    """Write the record that --json asks for, if it does: what was asked for, and the figures."""
+    if options.json:
+        write_record(options.json, {"options": asked(options), **figures})
+
+
 def asked(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of a tool that have a value, but for paths of the record and of what is measured:
+    """The options of a tool that have a value, but for paths of records and of what is measured:
     they say nothing of the measurement, and only about one machine.
     """
-    given = {name: value for name, value in vars(options).items() if value not in (None, [])}
-    for path in ("json", "folder", "python"):
-        given.pop(path, None)
-    return given
+    return {
+        name: value.pattern if isinstance(value, re.Pattern) else value
+        for name, value in vars(options).items()
+        if value not in (None, []) and name not in ("json", "folder", "python", "against")
+    }
 
 
 def unpin_openblas() -> str:

@@ -25,7 +25,7 @@ from rcompiler.tools._console import (
     timing_options,
 )
 from rcompiler.tools._progress import progress
-from rcompiler.tools._record import asked, unpin_openblas, write_record
+from rcompiler.tools._record import keep, unpin_openblas
 
 if TYPE_CHECKING:
     from rcompiler.tools._bench import Case
@@ -74,14 +74,8 @@ def _write(
     """The record that --json asks for."""
     from rcompiler.tools._baselines import BASELINES
 
-    if options.json:
-        figures = {
-            "openblas_coretype": openblas,
-            "options": asked(options),
-            "baselines": {name: BASELINES[name].settings for name in options.baseline},
-            "results": results,
-        }
-        write_record(options.json, figures | more)
+    baselines = {name: BASELINES[name].settings for name in options.baseline}
+    keep(options, openblas_coretype=openblas, baselines=baselines, results=results, **more)
 
 
 def _print(cases: list[Case], baselines: list[str]) -> None:

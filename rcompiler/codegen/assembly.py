@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from torch_mlir import ir
-
 from rcompiler.codegen.emit import LOOPS, Emission, Job
-from rcompiler.codegen.llvm_ir import llvm_ir
+from rcompiler.codegen.llvm_ir import llvm_ir, parsed
 
 
 def assembly(module: str, cpu: str, features: str) -> str:
@@ -27,18 +25,14 @@ def _apart(module: str) -> list[str]:
     """The functions that LLVM optimises in a module of their own, as they are compiled; of others
     nothing is to change.
     """
-    with ir.Context(), ir.Location.unknown():
-        try:
-            parsed = ir.Module.parse(module)
-        except ir.MLIRError:
-            return [module]  # `llvm_ir` says what is wrong
-        functions: list[list[str]] = [[], []]
-        others = []
-        for view in parsed.body.operations:
-            op = view.operation
-            text = op.get_asm(assume_verified=True)
-            if op.name == "llvm.func" and len(op.regions[0].blocks):
-                functions[LOOPS in str(op.attributes)].append(text)
-            else:
-                others.append(text)
+    functions: list[list[str]] = [[], []]
+    others = []
+    whole = parsed(module)
+    for view in whole.body.operations:
+        op = view.operation
+        text = op.get_asm(assume_verified=True)
+        if op.name == "llvm.func" and len(op.regions[0].blocks):
+            functions[LOOPS in str(op.attributes)].append(text)
+        else:
+            others.append(text)
     return ["\n".join(["module {", *others, *texts, "}\n"]) for texts in functions if texts]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from torch_mlir import ir
 
 from rcompiler.codegen.emit import Emission, Job
-from rcompiler.codegen.llvm_ir import llvm_ir
+from rcompiler.codegen.llvm_ir import llvm_ir, parsed
 from rcompiler.errors import PipelineError
 
 _CHIP = re.compile(r'#(\w+)\.target<.*chip = "(\w+)"')
@@ -31,14 +31,7 @@ def gpu_code(
     when LLVM ends the process that runs it.
     """
     if isinstance(module, str):
-        with ir.Context(), ir.Location.unknown():
-            try:
-                parsed = ir.Module.parse(module)
-            except ir.MLIRError as error:
-                raise PipelineError(
-                    f"code generation: the module text does not parse: {error}"
-                ) from None
-            return gpu_code(parsed, dialect, triple, features, assembly=assembly)
+        module = parsed(module)
     operation = _gpu_module(module.operation)
     chip = _chip(operation, dialect)
     text = without_target(llvm_ir(operation))

@@ -45,20 +45,24 @@ def llvm_ir(module: str | ir.Module | ir.Operation) -> str:
         PipelineError: the text does not parse, or an operation is not of the llvm dialect.
     """
     if isinstance(module, str):
-        with ir.Context(), ir.Location.unknown():
-            try:
-                parsed = ir.Module.parse(module)
-            except ir.MLIRError as error:
-                raise PipelineError(
-                    f"code generation: the module text does not parse: {error}; "
-                    "give a builtin.module of the llvm dialect"
-                ) from None
-            return llvm_ir(parsed)
+        module = parsed(module)  # which must live as long as its operation
     operation = module.operation
     with operation.context:
         _refuse_untranslatable(operation)
         text = llvm_dialect.translate_module_to_llvmir(operation)
     return to_llvm22(text)
+
+
+def parsed(text: str) -> ir.Module:
+    """A module, in a context of its own. Raises PipelineError for what is none."""
+    with ir.Context(), ir.Location.unknown():
+        try:
+            return ir.Module.parse(text)
+        except ir.MLIRError as error:
+            raise PipelineError(
+                f"code generation: the module text does not parse: {error}; "
+                "give a builtin.module of the llvm dialect"
+            ) from None
 
 
 def to_llvm22(text: str) -> str:

@@ -19,65 +19,19 @@ _CMPF = (
     *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
 )
-_CASTS = {
-    "extf",
-    "truncf",
-    "extsi",
-    "extui",
-    "trunci",
-    "sitofp",
-    "uitofp",
-    "fptosi",
-    "fptoui",
-    "bitcast",
-}
+_CASTS = frozenset("extf truncf extsi extui trunci sitofp uitofp fptosi fptoui bitcast".split())
 # One x86 or LLVM intrinsic for each lane, exact; no library call (roundeven and friends need
 # SSE4.1: see _ROUNDING).
 _DIRECT = {"absf", "absi", "sqrt", "copysign", "fma", "ctpop", "ctlz", "cttz"}
 _ROUNDING = {"roundeven", "floor", "ceil", "trunc", "round"}
+# Functions of the math library, by those of the dialects math and arith.
 _LIBM = {
-    **{
-        n: n
-        for n in (
-            "sin",
-            "cos",
-            "tan",
-            "asin",
-            "acos",
-            "atan",
-            "sinh",
-            "cosh",
-            "asinh",
-            "acosh",
-            "atanh",
-        )
-    },
-    **{
-        n: n
-        for n in (
-            "log1p",
-            "log2",
-            "log10",
-            "expm1",
-            "cbrt",
-            "exp",
-            "exp2",
-            "log",
-            "tanh",
-            "erf",
-            "erfc",
-        )
-    },
-    **{
-        "powf": "pow",
-        "atan2": "atan2",
-        "remf": "fmod",
-        "floor": "floor",
-        "ceil": "ceil",
-        "trunc": "trunc",
-    },
-    **{"roundeven": "nearbyint", "round": "round"},
-}
+    name: name
+    for name in (
+        "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log1p log2 "
+        "log10 cbrt erf erfc atan2 floor ceil trunc round"
+    ).split()
+} | {"powf": "pow", "remf": "fmod", "roundeven": "nearbyint"}
 
 
 class BodyEvaluator:
@@ -163,7 +117,7 @@ class BodyEvaluator:
     def _constant(self, op: ir.Operation) -> Val:
         attribute = op.attributes["value"]
         element = element_name(op.result.type)
-        if element in ("i1",):
+        if element == "i1":
             return self._e.constant(bool(ir.IntegerAttr(attribute).value), element)
         if element[0] == "i":
             number = ir.IntegerAttr(attribute).value
@@ -204,15 +158,10 @@ class BodyEvaluator:
         small = element if element in ("f16", "bf16") else ""
         if dialect == "arith" and name in _CASTS:
             return self._cast(name, operands[0], element)
-        operands = [self.widen(v) for v in operands] if self._is_arithmetic(name) else operands
-        result = self._compute(
-            dialect, name, op, operands, "f32" if small and self._is_arithmetic(name) else element
-        )
+        if name != "select":
+            operands, element = [self.widen(v) for v in operands], "f32" if small else element
+        result = self._compute(dialect, name, op, operands, element)
         return self.narrow(result, small) if small and result.element == "f32" else result
-
-    @staticmethod
-    def _is_arithmetic(name: str) -> bool:
-        return name not in ("select",)
 
     def _compute(
         self, dialect: str, name: str, op: ir.Operation, v: list[Val], element: str
@@ -251,10 +200,10 @@ class BodyEvaluator:
         if name == "muli":
             if a.is_constant:
                 a, b = b, a
-            return (
-                Val(result.name, "i64", result.lanes, a * b.constant) if b.is_constant else result
-            )
-        return Val(result.name, "i64", result.lanes, a + (b if name == "addi" else b * -1))
+            if not b.is_constant:
+                return result
+            return result._replace(linear=a * b.constant)
+        return result._replace(linear=a + (b if name == "addi" else b * -1))
 
     def _divide(self, name: str, a: Val, b: Val) -> Val:
         """Integer division that cannot trap: x / 0 = x / 1, and INT_MIN / -1 wraps."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from rcompiler.kernelgen.covers import lane_cover
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.tiling import Range
+from rcompiler.kernelgen.tiling import Range, lane_cover
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
 

@@ -84,6 +84,6 @@ class CpuTarget:
         """As `write_abreast`."""
         write_abreast(slabs, ranges)
 
-    def tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> VectorTileWriter:
+    def tile_writer(self, name: str, tiling: Tiling) -> VectorTileWriter:
         """As `Target.tile_writer`; raises CompilerError as `VectorTileWriter` does."""
-        return VectorTileWriter(name, tiling, self.evaluator, root)
+        return VectorTileWriter(name, tiling, self.evaluator)

@@ -64,20 +64,20 @@ class DotStep:
         self, generic: Generic, group: DotGroup, operand: int, dims: list[Linear], lanes: int
     ) -> Val:
         """One group of a factor as an i32, or one for each lane."""
-        e = self._e
         used = [dims[d] for d in generic.operand_dims[operand]]
         key = ("words", generic.op, operand, lanes, *used)
-        known = e.recall(key)
-        if known is None:
-            try:
-                at = self._reader.coordinates(generic, operand, dims, lanes)
-                value = generic.inputs[operand]
-                known = self._reader.words(value, at, lanes, group.steps)
-            except NeedsScalars:
-                each = [[d.at_lane(lane) for d in dims] for lane in range(lanes)]
-                known = e.gather_lanes([self._words(generic, group, operand, at, 0) for at in each])
-            e.remember(key, known, max(e.depth_of(known.name), e.guard))
-        return known
+        return self._e.once(key, lambda: self._read(generic, group, operand, dims, lanes))
+
+    def _read(
+        self, generic: Generic, group: DotGroup, operand: int, dims: list[Linear], lanes: int
+    ) -> Val:
+        try:
+            at = self._reader.coordinates(generic, operand, dims, lanes)
+            return self._reader.words(generic.inputs[operand], at, lanes, group.steps)
+        except NeedsScalars:
+            each = [[d.at_lane(lane) for d in dims] for lane in range(lanes)]
+            words = [self._words(generic, group, operand, at, 0) for at in each]
+            return self._e.gather_lanes(words)
 
     # -- instructions ------------------------------------------------------------------------------
     def _in_registers(self, values: list[Val], compute: Callable[[list[Val]], Val]) -> Val:

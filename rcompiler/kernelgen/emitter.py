@@ -152,16 +152,24 @@ class Emitter(Scopes, TypedOps):
         width = max((v.lanes for v in operands), default=0) if lanes is None else lanes
         return Val(self.pure(text, [v.name for v in operands]), element, width)
 
+    def once(self, key: object, compute: Callable[[], Val]) -> Val:
+        """What `compute` writes; where that is known already, it is not written again."""
+        known: Val | None = self.recall(key)
+        if known is None:
+            known = compute()
+            self.remember(key, known, max(self.depth_of(known.name), self.guard))
+        return known
+
     @property
     def guarded(self) -> TypedOps:
         """The same operations, none of them in front of the branch that it is written in: for what
         hardly ever runs, or is undefined where the branch is not taken.
         """
-        return _Variant(self, "v", self.guard)
+        return Guarded(self)
 
     def named(self, prefix: str) -> TypedOps:
         """The same operations, whose results have names that begin with `prefix`."""
-        return _Variant(self, prefix, 0)
+        return _Named(self, prefix)
 
     def _by_depth(self, terms: tuple[tuple[str, int], ...]) -> Sequence[tuple[str, int]]:
         """The terms of a linear expression, those that are known further out first."""
@@ -293,21 +301,34 @@ class Emitter(Scopes, TypedOps):
         self.line(f"llvm.store {value.name}, {address} {aligned} : {value.type}, {type_}")
 
 
-class _Variant(TypedOps):
+class _Named(TypedOps):
     """The operations of an emitter, recorded under other names or not as far out as they could."""
 
-    def __init__(self, emitter: Emitter, prefix: str, least_depth: int) -> None:
-        self.has_fma = emitter.has_fma
-        self._emitter, self._prefix, self._least_depth = emitter, prefix, least_depth
+    def __init__(self, emitter: Emitter, prefix: str) -> None:
+        self.e, self.has_fma, self._prefix = emitter, emitter.has_fma, prefix
 
     def op(self, text: str, operands: Sequence[Val], element: str, lanes: int | None = None) -> Val:
         width = max((v.lanes for v in operands), default=0) if lanes is None else lanes
         names = [v.name for v in operands]
-        name = self._emitter.pure(text, names, self._prefix, self._least_depth)
-        return Val(name, element, width)
+        return Val(self.e.pure(text, names, self._prefix, self._least_depth), element, width)
+
+    @property
+    def _least_depth(self) -> int:
+        return 0
 
     def constant(self, value: float | int | bool, element: str, lanes: int = 0) -> Val:
-        return self._emitter.constant(value, element, lanes)
+        return self.e.constant(value, element, lanes)
 
     def index(self, value: Linear) -> str:
-        return self._emitter.index(value)
+        return self.e.index(value)
+
+
+class Guarded(_Named):
+    """Those that stay in their branch, see `Emitter.guarded`."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        super().__init__(emitter, "v")
+
+    @property
+    def _least_depth(self) -> int:
+        return self.e.guard

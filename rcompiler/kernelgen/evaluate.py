@@ -86,20 +86,16 @@ class Evaluator:
         if lanes and not any(c.coefficient(LANE) for c in at):
             lanes = 0
         key = ("read", value, tuple(at), lanes)
-        known = self.emitter.recall(key)
-        if known is not None:
-            return known
+        return self.emitter.once(key, lambda: self._read_anew(value, at, lanes))
+
+    def _read_anew(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
         try:
-            result = self._read(value, at, lanes)
+            return self._read(value, at, lanes)
         except NeedsScalars:
             if not lanes:
                 raise
             scalars = [self.read(value, [c.at_lane(k) for c in at], 0) for k in range(lanes)]
-            result = self.emitter.gather_lanes(scalars)
-        self.emitter.remember(
-            key, result, max(self.emitter.depth_of(result.name), self.emitter.guard)
-        )
-        return result
+            return self.emitter.gather_lanes(scalars)
 
     def _read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
         if value in self.buffers:
@@ -182,13 +178,8 @@ class Evaluator:
         Remembered by the dims that the operand depends on: the positions of a register tile share
         most operands.
         """
-        e = self.emitter
         key = ("operand", generic.op, k, lanes, *[dims[d] for d in generic.operand_dims[k]])
-        known = e.recall(key)
-        if known is None:
-            known = self._operand(generic, k, dims, lanes)
-            e.remember(key, known, max(e.depth_of(known.name), e.guard))
-        return known
+        return self.emitter.once(key, lambda: self._operand(generic, k, dims, lanes))
 
     def _operand(self, generic: Generic, k: int, dims: list[Linear], lanes: int) -> Val:
         try:
@@ -262,20 +253,11 @@ class Evaluator:
     def _tensor_pad(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
         low, source = integers(op, "static_low"), op.operands[0]
         where = [c + -offset for c, offset in zip(at, low, strict=True)]
-        element, lanes_out = element_of(source), lanes
         inside = self._inside(where, [(0, n) for n in shape_of(source)], shape_of(op.result), low)
         if inside is True:
             return self.read(source, where, lanes)
         fill = self.body.scalar(pad_value(op))
-        if inside is False:
-            return fill
-        e = self.emitter
-        read = e.branch(
-            inside,
-            lambda: [e.splat(self.read(source, where, lanes), lanes_out)],
-            lambda: [e.splat(fill, lanes_out)],
-        )
-        return Val(read[0].name, element, lanes_out)
+        return self._chosen(inside, lambda: self.read(source, where, lanes), lambda: fill, lanes)
 
     def _tensor_concat(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
         axis = ir.IntegerAttr(op.attributes["dim"]).value
@@ -290,33 +272,36 @@ class Evaluator:
         first = sum(shape_of(operand)[axis] for operand in left)
         rest = list(at)
         rest[axis] = at[axis] + -first
-        condition = self._below(at[axis], first)
-        if condition is True:
-            return self._concat_from(left, axis, at, lanes)
-        if condition is False:
-            return self._concat_from(right, axis, rest, lanes)
-        e = self.emitter
-        return e.branch(
-            condition,
-            lambda: [e.splat(self._concat_from(left, axis, at, lanes), lanes)],
-            lambda: [e.splat(self._concat_from(right, axis, rest, lanes), lanes)],
-        )[0]
+        return self._chosen(
+            self._below(at[axis], first),
+            lambda: self._concat_from(left, axis, at, lanes),
+            lambda: self._concat_from(right, axis, rest, lanes),
+            lanes,
+        )
 
     def _tensor_insert_slice(
         self, op: ir.Operation, index: int, at: list[Linear], lanes: int
     ) -> Val:
         source, into = op.operands
         inside, where = self._inserted_at(op, at, lanes)
-        if inside is True:
-            return self.read(source, where, lanes)
-        if inside is False:
-            return self.read(into, at, lanes)
-        e = self.emitter
-        return e.branch(
+        return self._chosen(
             inside,
-            lambda: [e.splat(self.read(source, where, lanes), lanes)],
-            lambda: [e.splat(self.read(into, at, lanes), lanes)],
-        )[0]
+            lambda: self.read(source, where, lanes),
+            lambda: self.read(into, at, lanes),
+            lanes,
+        )
+
+    def _chosen(
+        self, test: str | bool, then: Callable[[], Val], other: Callable[[], Val], lanes: int
+    ) -> Val:
+        """One of two values, of which the other one is not read."""
+        if isinstance(test, bool):
+            return then() if test else other()
+
+        def side(read: Callable[[], Val]) -> Callable[[], list[Val]]:
+            return lambda: [self.emitter.splat(read(), lanes)]
+
+        return self.emitter.branch(test, side(then), side(other))[0]
 
     def _inserted_at(
         self, op: ir.Operation, at: list[Linear], lanes: int
@@ -331,9 +316,8 @@ class Evaluator:
         where = []
         boxes = zip(at, offsets, sizes, strides, shape_of(op.result), strict=True)
         for d, (coordinate, offset, size, stride, extent) in enumerate(boxes):
-            steps = -(
-                -offset // stride
-            )  # whole strides in front, so that the division sees no negative number
+            # whole strides in front, so that the division sees no negative number
+            steps = -(-offset // stride)
             quotient, remainder = self.split(coordinate + (steps * stride - offset), stride)
             inner = quotient + -steps
             if stride > 1:
@@ -349,11 +333,16 @@ class Evaluator:
     # -- conditions --------------------------------------------------------------------------------
     def _below(self, value: Linear, bound: int) -> str | bool:
         """value < bound: decided now, or the name of an i1."""
-        if value.is_constant:
-            return value.constant < bound
+        return value.constant < bound if value.is_constant else self._test("slt", value, bound)
+
+    def _is_zero(self, value: Linear) -> str | bool:
+        return value.constant == 0 if value.is_constant else self._test("eq", value, 0)
+
+    def _test(self, predicate: str, value: Linear, bound: int) -> str:
+        """The i1 of a comparison that is made when the code runs."""
         if value.coefficient(LANE):
             raise NeedsScalars
-        return self.emitter.compare("slt", value, bound).name
+        return self.emitter.compare(predicate, value, bound).name
 
     def _inside(
         self,
@@ -374,20 +363,7 @@ class Evaluator:
         """The conjunction: decided now, or the name of an i1."""
         if any(test is False for test in tests):
             return False
-        names = [test for test in tests if isinstance(test, str)]
-        if not names:
-            return True
-        total, *others = (Val(name, "i1") for name in names)
-        for other in others:
-            total = self.emitter.bit_and(total, other)
-        return total.name
-
-    def _is_zero(self, value: Linear) -> str | bool:
-        if value.is_constant:
-            return value.constant == 0
-        if value.coefficient(LANE):
-            raise NeedsScalars
-        return self.emitter.compare("eq", value, 0).name
+        return self.emitter.all_of([test for test in tests if isinstance(test, str)]) or True
 
     def _negated(self, test: str | bool) -> str | bool:
         if isinstance(test, bool):

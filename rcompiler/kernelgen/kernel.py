@@ -26,7 +26,6 @@ from rcompiler.linalg.generic import generics_of
 from rcompiler.linalg.independent_loops import independent_loops
 from rcompiler.linalg.pieces import Piece, pieces_of
 from rcompiler.linalg.product import is_product
-from rcompiler.linalg.roots import sums_in_parts
 from rcompiler.linalg.values import element_of, shape_of, yielded
 
 
@@ -102,8 +101,7 @@ class KernelWriter:
         """What writes the task of a number."""
         if is_task_body(self._block):
             return TaskWriter(self._kernel, self._e, outputs, list(self._buffers.values())).write
-        root = sums_in_parts(self._results[0]) if len(self._results) == 1 else None
-        self._tiles = self._target.tile_writer(self._name, self._tiling, root)
+        self._tiles = self._target.tile_writer(self._name, self._tiling)
         if all(points == 1 for points in self._tiling.grid):
             return lambda number: self._tile([Linear()] * len(self._tiling.grid), outputs, slabs)
         return lambda number: self._tile(self._grid_position(number), outputs, slabs)
@@ -219,7 +217,7 @@ class KernelWriter:
             in_workspace(self._e, stage.offset), stage.shape, element_of(stage.value), False, origin
         )
         name = f"{self._name}, stage {stage.offset}"
-        writer = self._target.tile_writer(name, stage.tiling, sums_in_parts(stage.value))
+        writer = self._target.tile_writer(name, stage.tiling)
         whole = Piece((0,) * len(shape), shape, stage.value, (0,) * len(shape))
         writer.write(whole, own, [stage.value], [buffer])
         return buffer

@@ -72,14 +72,10 @@ class Reducer:
                 e.remember(keys[k], values, depth)
         return [e.recall(key) for key in keys]
 
-    def preset(self, generic: Generic, position: list[Linear], lanes: int, value: Val) -> None:
-        """Make the result at `position` known in the open scope."""
-        self._e.remember(_key(generic, position, lanes), [value])
-
     def finish(self, generic: Generic, position: list[Linear], value: Val) -> None:
         """Make the result at `position` known in the open scope, from its finished sum."""
         result = self._accumulators.rounded(value, element_of(generic.inits[0]))
-        self.preset(generic, position, 0, result)
+        self._e.remember(_key(generic, position, 0), [result])
 
     def _compute(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
@@ -92,8 +88,7 @@ class Reducer:
     def _register_tile(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
     ) -> list[list[Val]]:
-        values = self.begin(generic, positions, lanes)
-        values = self.advance(generic, positions, lanes, values)
+        values = self._summed(generic, positions, lanes, self.begin(generic, positions, lanes))
         count, inits = generic.outputs, generic.inits
         return [
             [
@@ -112,17 +107,10 @@ class Reducer:
             for init in generic.inits
         ]
 
-    def advance(
-        self,
-        generic: Generic,
-        positions: list[list[Linear]],
-        lanes: int,
-        values: list[Val],
-        part: tuple[Linear, int] | None = None,
+    def _summed(
+        self, generic: Generic, positions: list[list[Linear]], lanes: int, values: list[Val]
     ) -> list[Val]:
-        """The accumulators after all steps, or after those of `part`: start and number of steps of
-        the outermost reduction dim.
-        """
+        """The accumulators after all steps."""
         count, step = generic.outputs, self._accumulators.step
         points = [generic.loop_dims(p) for p in positions]
         visit, broadcasts, vectors = self._visiting_order(generic, points, lanes)
@@ -139,8 +127,6 @@ class Reducer:
         group = self._accumulators.group(generic)
         inside = None if group is None else group.dim
         spans = {d: (Linear(), generic.sizes[d]) for d in generic.reduction_dims if d != inside}
-        if part is not None:
-            spans[generic.reduction_dims[0]] = part
         updates = UNROLLED_SCALARS if not lanes else UNROLLED_TAPS if taps else UNROLLED_UPDATES
         unroll = _unrolls(spans, max(updates // max(len(positions) * count, 1), 1))
         streamed = (group is not None or generic.factors is not None) and not taps

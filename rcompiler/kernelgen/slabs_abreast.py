@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rcompiler.kernelgen.covers import lane_cover
 from rcompiler.kernelgen.sequential import carried_numbers
 from rcompiler.kernelgen.slabs import Slabs
-from rcompiler.kernelgen.tiling import Range
+from rcompiler.kernelgen.tiling import Range, lane_cover
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.independent_loops import in_vectors
 

@@ -102,13 +102,12 @@ class Target(Protocol):
     def write_slabs(self, slabs: Slabs, ranges: Sequence[Range]) -> None:
         """Write iterations that do not depend on each other: of each loop those of a range."""
 
-    def tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> TileWriter:
+    def tile_writer(self, name: str, tiling: Tiling) -> TileWriter:
         """What writes the tiles of the results, or of a stage.
 
         Args:
             name: of the kernel and the stage, for errors.
             tiling: how tiles are cut into register tiles.
-            root: the reduction that may run in parts, see `sums_in_parts`.
 
         Raises:
             CompilerError: the unit cannot cut tiles so.

@@ -19,13 +19,14 @@ from rcompiler.kernelgen.buffer import Buffer, in_workspace
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.overwritten import check_overwritten
-from rcompiler.kernelgen.scratch import stack_memory
+from rcompiler.kernelgen.scratch import STACK_LIMIT, stack_memory
 from rcompiler.kernelgen.stages import kept_shape, stages_inside
 from rcompiler.kernelgen.task_vectors import TaskVectors
 from rcompiler.kernelgen.tile import VectorTileWriter
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.maps import compile_expression
 from rcompiler.linalg.pieces import Piece
 from rcompiler.linalg.values import STAGE, defining, element_of, integers, shape_of
@@ -291,8 +292,15 @@ class TaskWriter:
         return self._buffers[value]
 
     def _new(self, value: ir.Value) -> Buffer:
-        """Memory of sums on the stack."""
+        """Memory of sums on the stack. Raises CompilerError where they do not fit there."""
         shape, element = shape_of(value), element_of(value)
+        size = math.prod(shape) * item_bytes(element)
+        if size > STACK_LIMIT:
+            raise CompilerError(
+                f"{value.owner.operation.location}: the running sums of a task need {size} bytes "
+                f"of stack, at most {STACK_LIMIT} are there; take a smaller tile or no "
+                "reduction_tile"
+            )
         return Buffer(stack_memory(self._e, math.prod(shape), element), shape, element, False)
 
     def _memory_of(self, stage: ir.Operation) -> Buffer:
@@ -355,7 +363,7 @@ class TaskWriter:
             sources.append((tile, Piece((0,) * rank, tuple(steps), tile, (0,) * rank)))
         stage = self._kept.get(ops[0].result)
         tiling = self._tiling if stage is None else Tiling.of_loops(stage, (), tuple(steps))
-        writer = VectorTileWriter(self._name, tiling, self._evaluator, None)
+        writer = VectorTileWriter(self._name, tiling, self._evaluator)
         writer.register_tile([Linear()] * rank, steps, sources, outputs)
 
     def _store_vector(self, op: ir.Operation) -> None:

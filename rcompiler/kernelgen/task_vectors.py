@@ -37,13 +37,8 @@ class TaskVectors:
             return self._carried[value]
         if isinstance(value.owner, ir.Block):
             raise CompilerError(f"{value}: no number that a task knows")
-        e = self._evaluator.emitter
-        key = ("number", value)
-        known = e.recall(key)
-        if known is None:
-            known = self._compute(value.owner.operation)
-            e.remember(key, known, max(e.depth_of(known.name), e.guard))
-        return known
+        op = value.owner.operation
+        return self._evaluator.emitter.once(("number", value), lambda: self._compute(op))
 
     def positions(self, indices: Sequence[ir.Value], lanes: int) -> list[Linear]:
         """Coordinates of `lanes` elements in a row of a tensor; 0: of one element."""

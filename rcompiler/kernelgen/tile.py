@@ -13,7 +13,6 @@ from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.elements import Elements, Source, sources_of
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.in_turn import abreast
-from rcompiler.kernelgen.running_sums import RunningSums
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.kernelgen.turned_blocks import TurnedBlocks
 from rcompiler.linalg.affine import LANE, Linear
@@ -29,23 +28,20 @@ _Leaf = Callable[[list[Linear], list[int]], None]
 class VectorTileWriter:
     """Writes boxes of results as loops over register tiles, in the vectors of a core."""
 
-    def __init__(
-        self, name: str, tiling: Tiling, evaluator: Evaluator, root: ir.Operation | None
-    ) -> None:
-        """`root`: the reduction that may run in parts, see `sums_in_parts`.
-
-        Raises CompilerError when the tiling asks for parts of a body without such a reduction.
+    def __init__(self, name: str, tiling: Tiling, evaluator: Evaluator) -> None:
+        """Raises CompilerError for reductions that are to run in parts: such a body has loops for
+        that.
         """
-        if tiling.reduction_tile is not None and root is None:
+        if tiling.reduction_tile is not None:
             raise CompilerError(
-                f"kernel {name} has a reduction_tile, but its body has no product reduction whose "
-                "sums are results of its own; remove the attribute"
+                f"kernel {name} has a reduction_tile, which is of no use to code generation; run "
+                "rc-tile-kernels, which cuts reductions of kernels into parts, or remove the "
+                "attribute"
             )
         self._tiling = tiling
         self._evaluator = evaluator
         self._e = evaluator.emitter
         self._elements = Elements(name, evaluator)
-        self._root = root
         self._turned = TurnedBlocks(evaluator)
         self._sums = False  # of what is being written
 
@@ -61,65 +57,7 @@ class VectorTileWriter:
         def whole(base: list[Linear], steps: list[int]) -> None:
             self.register_tile(base, steps, sources, outputs)
 
-        start, ones, parts = [Linear()] * rank, [1] * rank, self._tiling.reduction_tile
-        if parts is None or piece.value is None:
-            self._loops(order, ranges, start, ones, whole)
-            return
-        outer = [d for d in self._tiling.order[: parts[0]] if d < rank]
-        inner = order[len(outer) :]
-
-        def in_parts(base: list[Linear], steps: list[int]) -> None:
-            self._in_parts(inner, ranges, base, steps, sources[0], whole)
-
-        self._loops(outer, ranges, start, ones, in_parts)
-
-    def _in_parts(
-        self,
-        inner: list[int],
-        ranges: list[Range],
-        base: list[Linear],
-        steps: list[int],
-        source: Source,
-        whole: _Leaf,
-    ) -> None:
-        """The register tiles of `inner` for one part of the reduction after the other."""
-        assert self._root is not None and self._tiling.reduction_tile is not None
-        e, root = self._e, self._evaluator.generic(self._root)
-        root_positions = self._elements.root_positions
-        origin, extents = list(base), list(steps)
-        for d in inner:
-            extent = ranges[d].extent
-            origin[d] = ranges[d].start
-            extents[d] = self._tiling.tile[d] if extent is None else extent
-        vector = self._tiling.vector_dim
-        sums = RunningSums.of(self._evaluator, root, origin, extents, vector)
-
-        def each(visit: Callable[[list[list[Linear]], list[list[Linear]], int], None]) -> None:
-            def leaf(first: list[Linear], size: list[int]) -> None:
-                positions, lanes = self._positions(first, size)
-                visit(positions, root_positions(source, positions, lanes), lanes)
-
-            self._loops(inner, ranges, base, steps, leaf)
-
-        size, step = root.sizes[root.reduction_dims[0]], self._tiling.reduction_tile[1]
-
-        def part(start: Linear, count: int) -> None:
-            each(lambda at, roots, lanes: sums.advance(at, roots, lanes, (start, count)))
-
-        def body(i: Linear, _: list) -> None:
-            part(i * step, step)
-
-        each(sums.begin)
-        e.loop(Linear(0), Linear(size // step), 1, [], body)
-        if size % step:
-            part(Linear(size // step * step), size % step)
-
-        def finish(first: list[Linear], size: list[int]) -> None:
-            positions, lanes = self._positions(first, size)
-            sums.finish(positions, root_positions(source, positions, lanes), lanes)
-            whole(first, size)
-
-        self._loops(inner, ranges, base, steps, finish)
+        self._loops(order, ranges, [Linear()] * rank, [1] * rank, whole)
 
     # -- loops over register tiles
     def _loops(

@@ -21,10 +21,10 @@ from rcompiler.device.model import Device
 from rcompiler.dialects.rtask import PREFETCH
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.kernel import KernelWriter
+from rcompiler.kernelgen.simt.move_grid import ThreadBlock
 from rcompiler.kernelgen.simt.prefetch import prefetch_text
 from rcompiler.kernelgen.simt.program import module_text, program_text
 from rcompiler.kernelgen.simt.target import SimtFeatures, SimtTarget
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA, Vendor
 from rcompiler.linalg.values import string
 from rcompiler.passes import Pass, PassFailure

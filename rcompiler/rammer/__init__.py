@@ -2,8 +2,8 @@
 
 Pure Python and numpy. The data model is in `graph` (what is scheduled) and `program` (what a
 schedule is); `policy` makes schedules, `plan_memory` gives values their bytes, `validate` proves a
-schedule right before it may run, `interpret` runs it in numpy on hostile memory, `simulate` times
-it, `encode` turns it into runtime tables.
+schedule right before it may run, `simulate` times it, `encode` turns it into runtime tables. Tests
+also run schedules in numpy on hostile memory: `test/oracles/interpret`.
 """
 
 from rcompiler.rammer.graph import Graph, Operator, Value

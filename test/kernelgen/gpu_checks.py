@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from kernel_cases import tilings
 
+from rcompiler.kernelgen.simt.move_grid import ThreadBlock
 from rcompiler.kernelgen.simt.target import SimtFeatures
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 
 few = settings(
     max_examples=6,

@@ -21,6 +21,8 @@ from rcompiler.kernelgen.lower import lower_to_llvm
 from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.kernelgen.target import Target
 from rcompiler.kernelgen.tiling import Tiling
+from rcompiler.passes._pipeline_text import runner
+from rcompiler.pipelines.rc_tile_kernels import RcTileKernels
 from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import aligned_empty
 
@@ -156,6 +158,8 @@ class Kernel:
     def _compile(self, target: Target) -> tuple[str, int]:
         with dialects.load(ir.Context()), ir.Location.unknown():
             module = ir.Module.parse(self.text)
+            if "reduction_tile" in self.text:  # what code generation leaves to passes
+                runner([RcTileKernels()], module.context, verify=False)(module)
             kernel = module.body.operations[0].operation
             source, externals = KernelWriter(kernel, target).write()
             self.workspace = workspace_bytes(kernel, Tiling.of(kernel).tile)

@@ -15,8 +15,8 @@ from kernel_cases import (
     type_of,
 )
 
+from rcompiler.kernelgen.simt.move_grid import ThreadBlock
 from rcompiler.kernelgen.simt.target import SimtFeatures
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 
 CHECKS: list[Check] = []
 

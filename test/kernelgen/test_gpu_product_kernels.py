@@ -14,8 +14,8 @@ from kernel_cases import (
 )
 
 from rcompiler.errors import CompilerError
+from rcompiler.kernelgen.simt.move_grid import ThreadBlock
 from rcompiler.kernelgen.simt.target import SimtFeatures
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.linalg.product import LEAST_STEPS
 
 CHECKS: list[Check] = []

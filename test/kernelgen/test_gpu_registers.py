@@ -16,8 +16,8 @@ from rcompiler import dialects  # noqa: E402
 from rcompiler.codegen.ptx import PtxModule, ptx  # noqa: E402
 from rcompiler.codegen.ptxas import assemble  # noqa: E402
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, SimtEmitter  # noqa: E402
+from rcompiler.kernelgen.simt.move_grid import ThreadBlock  # noqa: E402
 from rcompiler.kernelgen.simt.target import SimtFeatures  # noqa: E402
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock  # noqa: E402
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA  # noqa: E402
 from rcompiler.linalg.affine import Linear  # noqa: E402
 from rcompiler.passes._pipeline_text import runner  # noqa: E402

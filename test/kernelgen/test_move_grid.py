@@ -5,10 +5,9 @@ import math
 
 import pytest
 
-from rcompiler.kernelgen.simt.move_grid import MoveGrid, move_grid
+from rcompiler.kernelgen.simt.move_grid import MoveGrid, ThreadBlock, move_grid
 from rcompiler.kernelgen.simt.operand import Operand
 from rcompiler.kernelgen.simt.product import Product
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.simt.move_grid import ThreadBlock
 from rcompiler.kernelgen.simt.operand import (
     Operand,
     Side,
@@ -15,7 +16,6 @@ from rcompiler.kernelgen.simt.operand import (
 )
 from rcompiler.kernelgen.simt.runs import run_width
 from rcompiler.kernelgen.simt.source import Reading, peeled, split_run
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.thread_grid import Extent, ThreadGrid, thread_grid
 from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.linalg.affine import Linear

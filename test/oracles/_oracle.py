@@ -26,8 +26,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from oracles.interpret.tasks import box_bytes
 from rcompiler.rammer.graph import Graph, Operator
-from rcompiler.rammer.interpret.tasks import box_bytes
 from rcompiler.rammer.program import Barrier, Program, Run, Signal, Wait
 
 MOST_STATES = 50_000

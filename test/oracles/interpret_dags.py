@@ -19,12 +19,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from oracles._random_graphs import random_graph
+from oracles.interpret import Adversary, ScheduleInterpreter
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.interpret import Adversary, ScheduleInterpreter
 from rcompiler.rammer.schedule import POLICIES, schedule
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import positive, table
-from rcompiler.tools._record import write_record
+from rcompiler.tools._record import keep
 
 MOST_EUS = 132
 _STRIDE = 53  # coprime to MOST_EUS: consecutive numbers are far apart, and all come up
@@ -102,16 +102,12 @@ def _run(options: argparse.Namespace) -> int:
             failures += wrong
     _print(totals)
     print(f"{options.graphs} graphs, {len(failures)} failures")
-    if options.json:
-        record = {
-            "command": f"python test/oracles interpret_dags --graphs={options.graphs} "
-            f"--interleavings={options.interleavings} --eus={options.eus} --first={options.first}",
-            "graphs": options.graphs,
-            "seconds": round(time.monotonic() - started, 1),
-            "failures": failures,
-            "policies": {policy: _entry(figures) for policy, figures in totals.items()},
-        }
-        write_record(options.json, record)
+    keep(
+        options,
+        seconds=round(time.monotonic() - started, 1),
+        failures=failures,
+        policies={policy: _entry(figures) for policy, figures in totals.items()},
+    )
     return 1 if failures else 0
 
 

@@ -144,5 +144,5 @@ class ToyTarget:
 
         for_each_in(self.evaluator.emitter, ranges, slab)
 
-    def tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> OneByOne:
+    def tile_writer(self, name: str, tiling: Tiling) -> OneByOne:
         return OneByOne(name, self.evaluator)

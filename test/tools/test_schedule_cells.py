@@ -30,7 +30,7 @@ def test_figures_as_a_table_and_a_record(tmp_path, capsys):
     assert [line.split()[0] for line in lines[1:-2]] == [*POLICIES]
     assert lines[-2] == "3 cells" and "waits over global barriers" in lines[-1]
     record = json.loads(file.read_text())
-    assert record["options"]["eus"] == 4 and record["options"]["costs"]["hand_off_ns"] == 800
+    assert record["options"]["eus"] == 4 and record["costs"]["hand_off_ns"] == 800
     assert record["waits"]["most"] >= record["waits"]["mean"] >= 1
 
 

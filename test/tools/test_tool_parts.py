@@ -285,3 +285,17 @@ def test_inputs_as_a_model_declares_them():
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
     with pytest.raises(InvalidModel, match="has no static shape, .*; write the network with one"):
         _data.declared_inputs(model)
+
+
+def test_a_record_says_what_was_asked_for(tmp_path):
+    file = tmp_path / "r.json"
+    asked = {"json": str(file), "only": re.compile("a|b"), "models": ["x"], "none": None}
+    paths = {"folder": "f", "python": "p", "against": "g"}  # of one machine
+    _record.keep(argparse.Namespace(**asked, **paths), figures=[1], mean=2.0)
+    record = json.loads(file.read_text())
+    assert record["options"] == {"only": "a|b", "models": ["x"]}
+    assert record["figures"] == [1] and record["mean"] == 2.0 and "commit" in record
+
+
+def test_no_record_where_none_is_asked_for():
+    _record.keep(argparse.Namespace(json=None), figures=object())

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles._random_graphs import random_graph
+from oracles.interpret import Adversary, ScheduleInterpreter
 from oracles.mutate_programs import program_of
 from rammer_cases import chain, hand_made, idle_by_reason, kernel, refused
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.interpret import Adversary, ScheduleInterpreter
 from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.lines import in_lines
 from rcompiler.rammer.order import happens_before

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import interpret_dags
 from oracles._random_graphs import random_graph
+from oracles.interpret import ORDERS, STORES, Adversary, ScheduleInterpreter
+from oracles.interpret.memory import Memory
+from oracles.interpret.tasks import box_bytes
 from rammer_cases import chain, hand_made, kernel, rows, tiled
 
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, Operator, Value
-from rcompiler.rammer.interpret import ORDERS, STORES, Adversary, ScheduleInterpreter
-from rcompiler.rammer.interpret.memory import Memory
-from rcompiler.rammer.interpret.tasks import box_bytes
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.program import Wait
 from rcompiler.rammer.regions import byte_ranges, task_boxes

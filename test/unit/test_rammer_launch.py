@@ -3,11 +3,11 @@
 import random
 
 import pytest
+from oracles.interpret import Adversary, ScheduleInterpreter
 from rammer_cases import chain, kernel, random_graph
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.interpret import Adversary, ScheduleInterpreter
 from rcompiler.rammer.policy import Launch, fastest, waves
 from rcompiler.rammer.program import Run, Signal, Wait
 from rcompiler.rammer.schedule import schedule

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.interpret import Adversary, ScheduleInterpreter
 from rammer_cases import chain, kernel, random_graph, recurrent
 
 from rcompiler.device.model import Costs
@@ -15,7 +16,6 @@ from rcompiler.errors import ScheduleError
 from rcompiler.options import Kernels
 from rcompiler.rammer.cost import earliest_finish
 from rcompiler.rammer.graph import Graph, Operator, Value, waves
-from rcompiler.rammer.interpret import Adversary, ScheduleInterpreter
 from rcompiler.rammer.policy import rammer
 from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.policy.dependences import Dependences

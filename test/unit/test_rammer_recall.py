@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from measurements._recall_fit import Sample, fit_recall
 from rammer_cases import chain, kernel
 
 from rcompiler.device.cpu import cpu_device
@@ -16,7 +17,6 @@ from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.program import Run
 from rcompiler.rammer.recall import CHUNK, Recalls
-from rcompiler.rammer.recall_fit import Sample, fit_recall
 from rcompiler.rammer.simulate import simulate
 
 SHAPE = (64, 64)  # of f32: one chunk

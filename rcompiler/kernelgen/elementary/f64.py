@@ -5,29 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.typed_ops import TypedOps
+from rcompiler.kernelgen.emitter import Guarded
 from rcompiler.kernelgen.value import Val
-from rcompiler.linalg.affine import Linear
 
 
-class F64(TypedOps):
-    """Operations on f64 values and their bits, none of which is hoisted out of a branch."""
-
-    has_fma = True
-
-    def __init__(self, emitter: Emitter) -> None:
-        self.e = emitter
-
-    def op(self, text: str, operands: Sequence[Val], element: str, lanes: int | None = None) -> Val:
-        """As `TypedOps.op`: what hardly ever runs is not hoisted out of its branch."""
-        return self.e.guarded.op(text, operands, element, lanes)
-
-    def constant(self, value: float | int | bool, element: str, lanes: int = 0) -> Val:
-        return self.e.constant(value, element, lanes)
-
-    def index(self, value: Linear) -> str:
-        return self.e.index(value)
+class F64(Guarded):
+    """Operations on f64 values and their bits: what hardly ever runs is not hoisted out of its
+    branch.
+    """
 
     def c(self, value: float) -> Val:
         """A constant of f64."""

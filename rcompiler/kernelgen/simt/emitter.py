@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock
+from rcompiler.kernelgen.simt.move_grid import ThreadBlock
 from rcompiler.kernelgen.simt.vendor import Vendor
 from rcompiler.kernelgen.typed_ops import Operand
 from rcompiler.kernelgen.value import Val

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from rcompiler.kernelgen.buffer import Buffer
-from rcompiler.kernelgen.covers import step_cover
 from rcompiler.kernelgen.elements import Elements, Source
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
 from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, halved
-from rcompiler.kernelgen.tiling import Range, Tiling
+from rcompiler.kernelgen.tiling import Range, Tiling, step_cover
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 

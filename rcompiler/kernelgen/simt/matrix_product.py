@@ -8,7 +8,6 @@ first step on, whatever the tile: no tile changes a bit.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from functools import partial
@@ -18,7 +17,7 @@ from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.fragments import COLUMNS, ROWS, STORED, Fragments
 from rcompiler.kernelgen.simt.operand import Side, is_by_steps, odd_pitch
 from rcompiler.kernelgen.simt.operand_ring import OperandRing, Starts
-from rcompiler.kernelgen.simt.product import Element, Product
+from rcompiler.kernelgen.simt.product import Element, Product, halve, places_of_sums
 from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS
 from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.workspace import Workspace, no_room
@@ -47,10 +46,8 @@ class MatrixProducts:
         found = [1 if d in batch else n for d, n in enumerate(extents)]
         most = MOST_SUMS * self._e.threads
         while self._padded(form, found) > most or not self._fits(form, found, tiling):
-            largest = max(range(len(found)), key=lambda d: found[d])
-            if found[largest] == 1:
+            if not halve(found):
                 break
-            found[largest] = -(-found[largest] // 2)
         return found
 
     def _padded(self, form: Form, extents: Sequence[int]) -> int:
@@ -134,11 +131,8 @@ class MatrixProducts:
     def elements(self, product: Product, rank: int) -> list[Element]:
         """Every sum of a thread."""
         rows, columns = product.tiles
-        order = itertools.product(range(rows), range(columns), (0, 1), (0, 1))
-        return [
-            partial(self._element, product, rank, i * ROWS + 8 * h, j * COLUMNS + c)
-            for i, j, h, c in order
-        ]
+        places = places_of_sums(range(0, rows * ROWS, ROWS), range(0, columns * COLUMNS, COLUMNS))
+        return [partial(self._element, product, rank, *place) for place in places]
 
     def _element(
         self, product: Product, rank: int, row: int, column: int
@@ -205,17 +199,13 @@ class MatrixProducts:
         """The four sums of this thread after one instruction."""
         e, steps = self._e, _STEPS[unit]
         kind = "vector<2xf16>" if unit == "f16" else "i32"
-        types = ", ".join(
-            f"multiplicand{side}PtxType = #nvvm.mma_type<{unit}>" for side in "AB" if unit != "f16"
+        types = "".join(
+            f"multiplicand{side}PtxType = #nvvm.mma_type<{unit}>, "
+            for side in "AB" * (unit != "f16")
         )
-        attributes = ", ".join(
-            part
-            for part in (
-                "layoutA = #nvvm.mma_layout<row>, layoutB = #nvvm.mma_layout<col>",
-                types,
-                f"shape = #nvvm.shape<m = {ROWS}, n = {COLUMNS}, k = {steps}>",
-            )
-            if part
+        attributes = (
+            f"layoutA = #nvvm.mma_layout<row>, layoutB = #nvvm.mma_layout<col>, {types}"
+            f"shape = #nvvm.shape<m = {ROWS}, n = {COLUMNS}, k = {steps}>"
         )
         result = "!llvm.struct<(f32, f32, f32, f32)>"
         c = ", ".join(total.name for total in sums)

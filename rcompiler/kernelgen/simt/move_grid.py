@@ -1,4 +1,4 @@
-"""Which threads of a block move which runs of a part of an operand to shared memory.
+"""The threads of a block, and which of them move which runs of an operand to shared memory.
 
 Lines of runs stand side by side, and threads in a grid along them. Where a thread's runs lie is
 then the sum of what its lines and what its places in a line say: few values, whatever the number of
@@ -10,14 +10,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock
-
 # Instructions of a thread: for a run, and for a step, which is found for every part. A line of
 # memory that a warp touches takes as many as there are schedulers: one of them waits for it.
 _RUN, _STEP = 8, 12
 # Of a thread, which knows of each where it lies and two coordinates that padding is told by: 48
 # registers beside 64 sums and 64 elements that it multiplies.
 _MOST_POSITIONS = 16
+
+
+@dataclass(frozen=True)
+class ThreadBlock:
+    """threads: of the block; warp: those that take every step together. Of the EU: line: bytes that
+    its memory, shared or behind, gives a warp at a time; schedulers: warps that issue at a time.
+    """
+
+    threads: int
+    warp: int = 32
+    line: int = 128
+    schedulers: int = 4
 
 
 @dataclass(frozen=True)

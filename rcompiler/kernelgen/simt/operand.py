@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rcompiler.kernelgen.simt.emitter import ACCESS
-from rcompiler.kernelgen.simt.move_grid import MoveGrid, move_grid
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock
+from rcompiler.kernelgen.simt.move_grid import MoveGrid, ThreadBlock, move_grid
 from rcompiler.kernelgen.stages import ALIGNMENT
 from rcompiler.linalg.affine import Linear, Split
 from rcompiler.linalg.element_types import item_bytes

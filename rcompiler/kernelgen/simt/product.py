@@ -7,11 +7,12 @@ whatever the operator computes its operands from is computed once per element an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from rcompiler.kernelgen.simt.move_grid import ThreadBlock
 from rcompiler.kernelgen.simt.operand import Operand
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.linalg.affine import Coordinates
 from rcompiler.linalg.product import Form
 
@@ -55,3 +56,20 @@ class Product:
     def end(self) -> int:
         """Byte of the workspace behind it."""
         return max(operand.end for operand in self.operands)
+
+
+def places_of_sums(rows: range, columns: range) -> Iterator[tuple[int, int]]:
+    """Row and column of each sum of thread 0 of a warp, in products by matrix units: of a tile of
+    16 rows and 8 columns a thread has two neighbours, and two more 8 rows further down. rows,
+    columns: where tiles begin.
+    """
+    for row, column, down, right in itertools.product(rows, columns, (0, 8), (0, 1)):
+        yield row + down, column + right
+
+
+def halve(extents: list[int]) -> bool:
+    """Halve the largest extent of a box; False where it is one element."""
+    largest = extents.index(max(extents))
+    whole = extents[largest]
+    extents[largest] = -(-whole // 2)
+    return whole > 1

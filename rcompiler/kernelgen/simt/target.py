@@ -27,11 +27,11 @@ from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, WHOLE, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.meeting import BlockMeeting
+from rcompiler.kernelgen.simt.move_grid import ThreadBlock
 from rcompiler.kernelgen.simt.products import Products
 from rcompiler.kernelgen.simt.reduction import by_warps
 from rcompiler.kernelgen.simt.slabs import share_out_slabs
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.tile import SimtTileWriter
 from rcompiler.kernelgen.simt.units import Units
 from rcompiler.kernelgen.simt.vendor import NVIDIA, Vendor
@@ -167,7 +167,7 @@ class SimtTarget:
         """Each thread does some."""
         share_out_slabs(self._e, slabs, ranges)
 
-    def tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> SimtTileWriter:
+    def tile_writer(self, name: str, tiling: Tiling) -> SimtTileWriter:
         """As `Target.tile_writer`; no reduction runs in parts."""
         return SimtTileWriter(name, tiling, self.evaluator, self._e, self._products)
 

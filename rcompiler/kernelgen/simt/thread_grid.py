@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rcompiler.kernelgen.simt.thread_block import ThreadBlock
+from rcompiler.kernelgen.simt.move_grid import ThreadBlock
 
 _RUNS = (4, 2, 1)  # neighbours of one thread, read as one
 _ACCESS = 16  # bytes of the longest access of a thread

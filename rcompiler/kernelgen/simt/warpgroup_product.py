@@ -16,7 +16,6 @@ Products are exact in f32 and add in f32, 16 steps at a time in an order that th
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from rcompiler.kernelgen.simt.box_ring import BoxRing
 from rcompiler.kernelgen.simt.boxed import ATOM, ITEM, Boxed, Chunks, boxed, chunks_of
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
-from rcompiler.kernelgen.simt.product import Element
+from rcompiler.kernelgen.simt.product import Element, halve, places_of_sums
 from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.strides import Strides, strides_of
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
@@ -125,10 +124,8 @@ class WarpgroupProducts:
                 d = next(d for d in crowded[0].dims if found[d] > 1)
                 found[d] = 1 if found[d] <= MOST_SIDE else MOST_SIDE
                 continue
-            largest = max(range(len(found)), key=lambda d: found[d])
-            if found[largest] == 1:
+            if not halve(found):
                 break
-            found[largest] = -(-found[largest] // 2)
         return found
 
     def plan(self, reading: Reading, extents: Sequence[int], tiling: Tiling) -> WarpgroupProduct:
@@ -188,13 +185,9 @@ class WarpgroupProducts:
     # -- code
     def elements(self, product: WarpgroupProduct, rank: int) -> list[Element]:
         """Every sum of a thread."""
-        order = itertools.product(
-            range(product.tiles), range(product.columns // _COLUMNS), (0, 1), (0, 1)
-        )
-        return [
-            partial(self._element, product, rank, i * ROWS + 8 * h, j * _COLUMNS + c)
-            for i, j, h, c in order
-        ]
+        rows = range(0, product.tiles * ROWS, ROWS)
+        places = places_of_sums(rows, range(0, product.columns, _COLUMNS))
+        return [partial(self._element, product, rank, *place) for place in places]
 
     def _element(
         self, product: WarpgroupProduct, rank: int, row: int, column: int
@@ -259,15 +252,9 @@ class WarpgroupProducts:
 
     def _corners(self, product: WarpgroupProduct, group: Linear) -> tuple[Linear, Linear]:
         """Bytes in front of what a warpgroup multiplies of a chunk of either factor."""
-        first, second = product.sides
-        places = self._place(product, group)
-        counts = (product.tiles * ROWS, product.columns)
-        found = []
-        for side, place, count in zip((first, second), places, counts, strict=True):
-            found.append(
-                place * (count * side.chunks.size * ITEM if side.unit else count * side.line)
-            )
-        return found[0], found[1]
+        down, across = self._place(product, group)
+        first, second = (_line_bytes(side) for side in product.sides)
+        return down * (product.tiles * ROWS * first), across * (product.columns * second)
 
     def _multiply(
         self,
@@ -284,14 +271,16 @@ class WarpgroupProducts:
         for k in range(0, first.chunks.size, STEPS):
             right = descriptor(self._e, second, start, behind + corners[1] + _along(second, k))
             for i in range(product.tiles):
-                rows = i * ROWS * (first.chunks.size * ITEM if first.unit else first.line)
-                left = descriptor(
-                    self._e, first, start, place + corners[0] + rows + _along(first, k)
-                )
-                carried[i] = sums.multiply(
-                    carried[i], left, right, bool(first.unit), bool(second.unit)
-                )
+                at = place + corners[0] + i * ROWS * _line_bytes(first) + _along(first, k)
+                left = descriptor(self._e, first, start, at)
+                turned = bool(first.unit), bool(second.unit)
+                carried[i] = sums.multiply(carried[i], left, right, *turned)
         return carried
+
+
+def _line_bytes(side: Boxed) -> int:
+    """Of a chunk, of one position: all its steps."""
+    return side.chunks.size * ITEM if side.unit else side.line
 
 
 def _along(side: Boxed, step: int) -> int:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import rcompiler
+from measurements._recall_fit import Sample
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.model import Device
 from rcompiler.driver.proof import rebuild
 from rcompiler.errors import InvalidModel
 from rcompiler.rammer.expected import timed
 from rcompiler.rammer.placement import derive_graph
-from rcompiler.rammer.recall_fit import Sample
 from rcompiler.tools._console import doing
 from rcompiler.tools._data import random_inputs
 from rcompiler.tools._measure import Engine, interleaved, percentiles

@@ -39,7 +39,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.onnx_backend import Prepared, RCompilerBackend
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import doing, pattern, positive
-from rcompiler.tools._record import read_record, write_record
+from rcompiler.tools._record import keep, read_record
 
 if TYPE_CHECKING:
     from onnx.backend.test.runner import Runner
@@ -179,14 +179,13 @@ def _run(options: argparse.Namespace) -> int:
     outcomes.sort(key=lambda outcome: outcome.case)
     counts = counted(outcomes)
     print_outcomes(outcomes, options.verbose)
-    if options.json:
-        figures = {
-            "target": options.target,
-            "counts": counts,
-            "passed": kept_as_inputs(outcomes),
-            "cases": [asdict(outcome) for outcome in outcomes],
-        }
-        write_record(options.json, figures)
+    keep(
+        options,
+        target=options.target,
+        counts=counts,
+        passed=kept_as_inputs(outcomes),
+        cases=[asdict(outcome) for outcome in outcomes],
+    )
     changed = differences(outcomes, record) if record is not None else []
     for line in changed:
         print(line)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from measurements._goals import print_goals, reached
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import items, table, timing_options
-from rcompiler.tools._record import asked, unpin_openblas, write_record
+from rcompiler.tools._record import keep, unpin_openblas
 
 if TYPE_CHECKING:
     from measurements._calibrate import Row
@@ -36,12 +36,12 @@ _NETWORKS = "alexnet,inception_v1,lstm2,mlp,mobilenet_v2,squeezenet1_1,tiny_llam
 def _run(options: argparse.Namespace) -> int:
     openblas = unpin_openblas()
     from measurements._calibrate import GOALS, measure, rows
+    from measurements._recall_fit import fit_recall
     from rcompiler.device.record import save_device
     from rcompiler.device.store import store_record
     from rcompiler.driver.host import given_device, measured_device, target_device
     from rcompiler.errors import DeviceError
     from rcompiler.options import default_cache
-    from rcompiler.rammer.recall_fit import fit_recall
 
     folder, base = default_cache(), target_device("cpu")
     if folder is None and not options.output:
@@ -59,15 +59,13 @@ def _run(options: argparse.Namespace) -> int:
     goals = reached(GOALS, figures)
     _print(figures, recall)
     print_goals(goals)
-    if options.json:
-        record = {
-            "openblas_coretype": openblas,
-            "options": asked(options),
-            "recall": vars(recall),
-            "networks": [vars(row) | {"surprise": row.surprise} for row in figures],
-            "goals": goals,
-        }
-        write_record(options.json, record)
+    keep(
+        options,
+        openblas_coretype=openblas,
+        recall=vars(recall),
+        networks=[vars(row) | {"surprise": row.surprise} for row in figures],
+        goals=goals,
+    )
     if options.output:
         save_device(found, options.output)
     else:

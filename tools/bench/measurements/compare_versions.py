@@ -35,7 +35,7 @@ from rcompiler.tools._console import (
     timing_options,
 )
 from rcompiler.tools._data import declared_inputs, random_inputs, save_outputs
-from rcompiler.tools._record import asked, commit, write_record
+from rcompiler.tools._record import commit, keep
 from rcompiler.tools._sources import resolve
 
 # Of the public interface only what versions have in common; -I: not the version of this folder.
@@ -141,8 +141,7 @@ def _run(options: argparse.Namespace) -> int:
     table(("model", f"before {unit}", f"now {unit}", "before / now", "results"), rows)
     mean = statistics.geometric_mean(r["ratio"] for r in results)
     print(f"{mean:.3f} times as fast as before (geometric mean of {len(results)})")
-    if options.json:
-        write_record(options.json, {"options": asked(options), "results": results, "mean": mean})
+    keep(options, results=results, mean=mean)
     return 0
 
 

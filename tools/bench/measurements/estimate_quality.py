@@ -25,7 +25,7 @@ from rcompiler.tools._console import (
     table,
     timing_options,
 )
-from rcompiler.tools._record import asked, write_record
+from rcompiler.tools._record import keep
 
 if TYPE_CHECKING:
     from measurements._estimate_cases import EstimateCase
@@ -73,13 +73,11 @@ def _run(options: argparse.Namespace) -> int:
         raise InvalidModel(f"--only={options.only.pattern}: no operator is so called")
     found, failures = _measured(cases, options)
     _print(found)
-    if options.json:
-        record = {
-            "options": asked(options) | {"only": options.only.pattern},
-            "far": [f"{e.kind} {e.name}" for e in found if e.far],
-            "operators": [vars(e) | {"off": e.off} for e in found],
-        }
-        write_record(options.json, record)
+    keep(
+        options,
+        far=[f"{e.kind} {e.name}" for e in found if e.far],
+        operators=[vars(e) | {"off": e.off} for e in found],
+    )
     return report("estimate_quality", failures)
 
 

@@ -90,8 +90,7 @@ def _run(given: argparse.Namespace) -> int:
     for figure in measured(groups, jobs, settings, given.most, opened):
         figures.append(figure)
         doing(str(figure))
-        if given.json:
-            _write(given, groups, devices, figures)
+        _write(given, groups, devices, figures)
     names = BASELINES if given.baseline is None else given.baseline
     print_figures(figures, {name: BASELINES[name].short for name in names})
     print_goals(reached(GOALS, figures))
@@ -114,23 +113,22 @@ def _write(
     from measurements._goals import reached
     from measurements._gpu_bench_figures import GOALS
     from measurements._torch_baselines import BASELINES
-    from rcompiler.tools._record import asked, write_record
+    from rcompiler.tools._record import keep
 
-    record = {
-        "options": asked(given),
-        "gpus": list(devices),
-        "compiled_by": sorted({group.commit or "unknown" for group in groups}),
-        "baselines": {name: dict(each.settings) for name, each in BASELINES.items()},
-        "results": [vars(figure) for figure in figures],
-        "goals": reached(GOALS, figures),
-    }
-    write_record(given.json, record)
+    keep(
+        given,
+        gpus=list(devices),
+        compiled_by=sorted({group.commit or "unknown" for group in groups}),
+        baselines={name: dict(each.settings) for name, each in BASELINES.items()},
+        results=[vars(figure) for figure in figures],
+        goals=reached(GOALS, figures),
+    )
 
 
 def _stress(given: argparse.Namespace) -> int:
     from measurements._gpu_bench_tables import print_stress
     from measurements._gpu_stress import stress
-    from rcompiler.tools._record import asked, write_record
+    from rcompiler.tools._record import keep
 
     if given.sanitizer:
         return _sanitized(given)
@@ -143,16 +141,13 @@ def _stress(given: argparse.Namespace) -> int:
             doing(f"{group}, {policy}")
             done.append(stress(folder, group, policy, given.launches, given.wait_limit))
     print_stress(done)
-    if given.json:
-        write_record(
-            given.json, {"options": asked(given), "results": [vars(each) for each in done]}
-        )
+    keep(given, results=[vars(each) for each in done])
     return report(NAME, (each.fault for each in done if each.fault))
 
 
 def _sanitized(given: argparse.Namespace) -> int:
     from measurements._sanitizer import sanitized
-    from rcompiler.tools._record import asked, write_record
+    from rcompiler.tools._record import keep
 
     again = command("gpu_bench", "stress", given.folder)
     for name in ("models", "policies", "precisions"):
@@ -162,8 +157,7 @@ def _sanitized(given: argparse.Namespace) -> int:
     verdict = sanitized(given.sanitizer, again, given.most, given.sanitizer_path)
     print(verdict.text)
     print(f"{verdict.tool}: {'clean' if verdict.clean else f'{verdict.found} found'}")
-    if given.json:
-        write_record(given.json, {"options": asked(given), **vars(verdict), "clean": verdict.clean})
+    keep(given, **vars(verdict), clean=verdict.clean)
     what = f"{verdict.tool} has found {verdict.found}; the command's status is {verdict.status}"
     return report(NAME, [] if verdict.clean else [what])
 

@@ -24,7 +24,7 @@ from rcompiler.tools._console import (
     number,
     table,
 )
-from rcompiler.tools._record import asked, write_record
+from rcompiler.tools._record import keep
 
 if TYPE_CHECKING:
     from measurements._gpu_compile_bench import Case, Figure
@@ -44,9 +44,7 @@ def _run(options: argparse.Namespace) -> int:
     _print(figures)
     goals = reached(GOALS, figures)
     print_goals(goals)
-    if options.json:
-        record = {"options": asked(options), "models": [vars(f) for f in figures], "goals": goals}
-        write_record(options.json, record)
+    keep(options, models=[vars(f) for f in figures], goals=goals)
     for fault in faults(figures):
         complain("gpu_compile_bench", fault)
     return int(any(goal["met"] is False for goal in goals))

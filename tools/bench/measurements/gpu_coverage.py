@@ -156,18 +156,17 @@ def _write(
     outcomes: Sequence[Outcome],
 ) -> None:
     from measurements._coverage_table import counted, kept_as_inputs
-    from rcompiler.tools._record import asked, write_record
+    from rcompiler.tools._record import keep
 
-    record = {
-        "options": {**asked(given), "only": given.only.pattern},
-        "gpu": device,
-        "targets": sorted({case.target for case in cases.values()}),
-        "compiled_by": sorted({case.commit or "unknown" for case in cases.values()}),
-        "counts": counted(outcomes),
-        "passed": kept_as_inputs(outcomes),
-        "cases": [asdict(o) for o in sorted(outcomes, key=lambda outcome: outcome.case)],
-    }
-    write_record(given.json, record)
+    keep(
+        given,
+        gpu=device,
+        targets=sorted({case.target for case in cases.values()}),
+        compiled_by=sorted({case.commit or "unknown" for case in cases.values()}),
+        counts=counted(outcomes),
+        passed=kept_as_inputs(outcomes),
+        cases=[asdict(o) for o in sorted(outcomes, key=lambda outcome: outcome.case)],
+    )
 
 
 # -- options ---------------------------------------------------------------------------------------

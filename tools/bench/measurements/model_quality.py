@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +31,7 @@ from measurements._operators import CASES, Case, profiler, sizes_of
 from rcompiler.errors import InvalidModel
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import positive, table
-from rcompiler.tools._record import provenance
+from rcompiler.tools._record import keep
 
 if TYPE_CHECKING:
     from rcompiler.device.model import Device
@@ -92,6 +91,7 @@ def quality(
 
 def _run(options: argparse.Namespace) -> int:
     """Exit code 1: failure or a wrong kernel."""
+    from rcompiler.device.record import to_json
     from rcompiler.profiler.timing import interleaved
 
     cases = [c for c in CASES if options.only in f"{c.model} {c.kind} {c.why}"]
@@ -109,17 +109,7 @@ def _run(options: argparse.Namespace) -> int:
             found.append(entry)
             print(_line(entry), file=sys.stderr, flush=True)
     _print(found)
-    if options.json:
-        from rcompiler.device.record import to_json
-
-        record = provenance() | {
-            "command": "python tools/bench model_quality",
-            "record": json.loads(to_json(device)),
-            "summary": summary(found),
-        }
-        head = json.dumps(record, indent=1)[:-2]
-        rows = ",\n".join(f"  {json.dumps(entry)}" for entry in found)
-        Path(options.json).write_text(f'{head},\n "operators": [\n{rows}\n ]\n}}\n')
+    keep(options, record=json.loads(to_json(device)), summary=summary(found), operators=found)
     return 1 if wrong else 0
 
 

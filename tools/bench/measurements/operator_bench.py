@@ -27,7 +27,7 @@ from rcompiler.tools._console import (
     table,
     timing_options,
 )
-from rcompiler.tools._record import asked, unpin_openblas, write_record
+from rcompiler.tools._record import keep, unpin_openblas
 
 if TYPE_CHECKING:
     from measurements._operator_figures import Figure
@@ -52,16 +52,14 @@ def _run(options: argparse.Namespace) -> int:
         level, peak = bench.device.level_name, bench.peak_gflops
     print(f"FMA peak of {level}: {peak:.0f} GFLOP/s; clock: {options.clock}")
     _print(figures, level)
-    if options.json:
-        record = {
-            "openblas_coretype": openblas,
-            "options": asked(options) | {"only": options.only.pattern},
-            "feature_level": level,
-            "peak_gflops": peak,
-            "operators": [vars(f) for f in figures],
-            "goals": reached(GOALS[level], figures),
-        }
-        write_record(options.json, record)
+    keep(
+        options,
+        openblas_coretype=openblas,
+        feature_level=level,
+        peak_gflops=peak,
+        operators=[vars(f) for f in figures],
+        goals=reached(GOALS[level], figures),
+    )
     return report("operator_bench", (f"{f.kind} {f.name}: {f.error}" for f in figures if f.error))
 
 

@@ -18,7 +18,7 @@ from onnx import ModelProto, TensorProto, helper
 
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import doing, table, timing_options
-from rcompiler.tools._record import asked, write_record
+from rcompiler.tools._record import keep
 
 _COUNT = 1 << 22
 _SQUARE, _ROWS = (2048, 2048), (65536, 64)
@@ -73,9 +73,7 @@ def _run(options: argparse.Namespace) -> int:
     ]
     table(["reduction", "us on 1 EU", f"us on {options.eus} EUs", "ratio"], rows)
     print(f"at least {min(f['ratio'] for f in found.values()):.2f} times as fast")
-    if options.json:
-        named = [{"reduction": name, **figures} for name, figures in found.items()]
-        write_record(options.json, {"options": asked(options), "reductions": named})
+    keep(options, reductions=[{"reduction": name, **of} for name, of in found.items()])
     return 0
 
 

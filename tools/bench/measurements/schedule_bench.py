@@ -28,7 +28,7 @@ from rcompiler.tools._console import (
     table,
     timing_options,
 )
-from rcompiler.tools._record import asked, unpin_openblas, write_record
+from rcompiler.tools._record import keep, unpin_openblas
 
 if TYPE_CHECKING:
     from measurements._schedule_bench import Figure
@@ -66,14 +66,12 @@ def _run(options: argparse.Namespace) -> int:
     _print(figures, schedulers)
     goals = reached(GOALS, figures)
     print_goals(goals)
-    if options.json:
-        record = {
-            "openblas_coretype": openblas,
-            "options": asked(options),
-            "models": [vars(f) for f in figures],
-            "goals": goals,
-        }
-        write_record(options.json, record)
+    keep(
+        options,
+        openblas_coretype=openblas,
+        models=[vars(f) for f in figures],
+        goals=goals,
+    )
     return report("schedule_bench", (f"{f.model}: {f.error}" for f in figures if f.error))
 
 

@@ -13,10 +13,11 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean, mean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import positive, seconds, table
+from rcompiler.tools._record import keep
 
 if TYPE_CHECKING:
     from rcompiler.device.model import Costs
@@ -50,16 +51,16 @@ class Figures:
 def _run(options: argparse.Namespace) -> int:
     from measurements._cells import cell
 
-    eus, costs = _device(options)
+    options.eus, costs = _device(options)
     found = []
     for seed in range(options.cells):
         graph = cell(seed, whole=not options.tiles)
-        found.append(figures(graph, eus, costs, options.optimum))
+        found.append(figures(graph, options.eus, costs, options.optimum))
         if options.optimum:
             _print_cell(seed, found[-1])
     _print_summary(found)
-    if options.json:
-        _write(options, eus, costs, found)
+    each = {"cells": [vars(f) for f in found]} if options.optimum else {}
+    keep(options, costs=vars(costs), policies=_summary(found), waits=_gains(found), **each)
     return 0
 
 
@@ -130,17 +131,6 @@ def _print_summary(found: Sequence[Figures]) -> None:
     if gains := _gains(found):
         print(f"waits over global barriers: {gains['mean']:.3f} in the mean, ", end="")
         print(f"{gains['most']:.3f} at most")
-
-
-def _write(options: argparse.Namespace, eus: int, costs: Costs, found: Sequence[Figures]) -> None:
-    from rcompiler.tools._record import write_record
-
-    asked = {"cells": options.cells, "eus": eus, "device": options.device, "tiles": options.tiles,
-             "optimum_seconds": options.optimum, "costs": vars(costs)}  # fmt: skip
-    record: dict[str, Any] = {"options": asked, "policies": _summary(found), "waits": _gains(found)}
-    if options.optimum:
-        record["cells"] = [vars(f) for f in found]
-    write_record(options.json, record)
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

@@ -18,6 +18,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.rammer.policy.kernels import MODES
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import items, positive, table
+from rcompiler.tools._record import keep
 
 if TYPE_CHECKING:
     from rcompiler.device.model import Device
@@ -51,10 +52,7 @@ def _run(options: argparse.Namespace) -> int:
         for model in options.models or _MODELS:
             found.append(figures(model, device, options.eus, options.kernels))
     _print(found)
-    if options.json:
-        from rcompiler.tools._record import write_record
-
-        write_record(options.json, {"models": [vars(f) for f in found]})
+    keep(options, models=[vars(f) for f in found])
     return 0
 
 

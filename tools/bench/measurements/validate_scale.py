@@ -29,7 +29,7 @@ from rcompiler.rammer.program import Instruction, Program, Run, Signal, Wait
 from rcompiler.rammer.validate import validate
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import positive, table
-from rcompiler.tools._record import write_record
+from rcompiler.tools._record import keep
 
 VARIANTS = ("ranges", "tasks", "flags")
 # One launch: no cut is worth its price.
@@ -165,13 +165,10 @@ def _run(options: argparse.Namespace) -> int:
             for f in found
         ],
     )  # fmt: skip
-    if options.json:
-        record = {
-            "command": f"python tools/bench validate_scale --operators={options.operators} "
-            f"--tasks={options.tasks} --eus={options.eus}",
-            "variants": [asdict(figures) for figures in found],
-        }
-        write_record(options.json, record)
+    keep(
+        options,
+        variants=[asdict(figures) for figures in found],
+    )
     return 0
 
 

@@ -34,7 +34,7 @@ def _run(options: argparse.Namespace) -> int:
     """Exit code 1: one is wrong."""
     from measurements._operators import profiler
     from rcompiler.driver.host import target_device
-    from rcompiler.tools._record import write_record
+    from rcompiler.tools._record import keep
 
     device = target_device("cpu")
     found: list[dict[str, Any]] = []
@@ -46,9 +46,7 @@ def _run(options: argparse.Namespace) -> int:
             if len(found) >= options.operators:
                 break
     summary = _summary(found)
-    if options.json:
-        drawn = {"drawn": options.drawn}
-        write_record(options.json, {"options": drawn, "summary": summary, "operators": found})
+    keep(options, summary=summary, operators=found)
     table(
         ("kind", "operators", "kernels"),
         [(k, str(n["operators"]), str(n["kernels"])) for k, n in summary["kinds"].items()],

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from oracles.interpret.memory import Memory
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.interpret.memory import Memory
 
 # any: whoever; ahead: one EU goes on until it blocks, then the next, with rare changes of mind
 # (priorities, as in PCT); starve: some EUs go on only when nobody else can.

@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rcompiler.errors import ScheduleError
-from rcompiler.rammer.graph import Graph, Operator
-from rcompiler.rammer.interpret.adversary import Adversary
-from rcompiler.rammer.interpret.bodies import (
+from oracles.interpret.adversary import Adversary
+from oracles.interpret.bodies import (
     Body,
     compute,
     content,
@@ -16,9 +14,11 @@ from rcompiler.rammer.interpret.bodies import (
     outer_bytes,
     reference,
 )
-from rcompiler.rammer.interpret.memory import Memory
-from rcompiler.rammer.interpret.races import Clock, Races
-from rcompiler.rammer.interpret.tasks import Bytes, Ints, Task, TouchedBox, box_bytes
+from oracles.interpret.memory import Memory
+from oracles.interpret.races import Clock, Races
+from oracles.interpret.tasks import Bytes, Ints, Task, TouchedBox, box_bytes
+from rcompiler.errors import ScheduleError
+from rcompiler.rammer.graph import Graph, Operator
 from rcompiler.rammer.kernel import Access
 from rcompiler.rammer.program import Barrier, Instruction, Program, Run, Signal, Wait
 

@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
+from oracles.interpret.tasks import Bytes, box_bytes
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, waves
-from rcompiler.rammer.interpret.tasks import Bytes, box_bytes
 from rcompiler.rammer.kernel import Kernel
 
 Shape = tuple[int, ...]

@@ -9,7 +9,7 @@ device compiled for: store buffers, caches without coherence and early loads are
 
 import numpy as np
 
-from rcompiler.rammer.interpret.tasks import Bytes, Ints
+from oracles.interpret.tasks import Bytes, Ints
 
 
 class Memory:

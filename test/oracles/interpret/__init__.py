@@ -6,8 +6,8 @@ phase, `memory` lets every EU see stores as late or as early as it may, `races` 
 Nothing here is shared with the proof but the data of graph and program.
 """
 
-from rcompiler.rammer.interpret.adversary import ORDERS, STORES, Adversary
-from rcompiler.rammer.interpret.bodies import Body, digest
-from rcompiler.rammer.interpret.machine import Execution, ScheduleInterpreter
+from oracles.interpret.adversary import ORDERS, STORES, Adversary
+from oracles.interpret.bodies import Body, digest
+from oracles.interpret.machine import Execution, ScheduleInterpreter
 
 __all__ = ["ORDERS", "STORES", "Adversary", "Body", "Execution", "ScheduleInterpreter", "digest"]

@@ -9,7 +9,7 @@ of a dynamic program counts as an EU: who runs it may be anyone.
 import numpy as np
 from numpy.typing import NDArray
 
-from rcompiler.rammer.interpret.tasks import Ints, Task, TouchedBox
+from oracles.interpret.tasks import Ints, Task, TouchedBox
 
 Clock = NDArray[np.int32]
 Numbers = NDArray[np.signedinteger]
