@@ -6,11 +6,11 @@ from dataclasses import asdict, replace
 import pytest
 from gpu_bench_folder import TARGET
 from measurements import _gpu_bench_jobs
-from measurements._goals import reached
 from measurements._gpu_bench_figures import CUBLAS, GOALS, Figure
 from measurements._gpu_bench_group import Group
 from measurements._gpu_bench_jobs import measured
 from measurements._gpu_bench_run import Job, Settings
+from measurements._shared import reached
 from measurements._torch_baselines import BASELINES
 
 from rcompiler.errors import DeviceError

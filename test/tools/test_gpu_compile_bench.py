@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 from measurements import _gpu_compile_bench, gpu_compile_bench
-from measurements._goals import reached
 from measurements._gpu_compile_bench import (
     GOALS,
     NETWORKS,
@@ -20,6 +19,7 @@ from measurements._gpu_compile_bench import (
     light_models,
     measured,
 )
+from measurements._shared import reached
 
 from rcompiler.codegen.cuda_tools import find_tool
 

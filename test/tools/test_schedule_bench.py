@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 import pytest
 from measurements import _schedule_bench, schedule_bench
-from measurements._goals import reached
 from measurements._schedule_bench import GOALS, Figure, Gain, base_of, check_equal
+from measurements._shared import reached
 
 from rcompiler.compile import compile_policies
 from rcompiler.errors import CompilerError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from measurements._goals import Goal
+from measurements._shared import Goal
 
 CUBLAS = "torch_graph"  # of a single product: nothing but cuBLAS's kernel
 

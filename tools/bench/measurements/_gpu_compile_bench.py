@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from measurements._goals import Goal
+from measurements._shared import Goal
 from rcompiler.errors import CompilerError, ToolError
 from rcompiler.options import Precision
 from rcompiler.support.workers import Worker, WorkerDied, WorkerLate, serve_answers

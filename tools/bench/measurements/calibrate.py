@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from measurements._goals import print_goals, reached
+from measurements._shared import print_goals, reached
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import items, table, timing_options
 from rcompiler.tools._record import keep, unpin_openblas

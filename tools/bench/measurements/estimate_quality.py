@@ -16,11 +16,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rcompiler.errors import CompilerError, InvalidModel
+from measurements._shared import chosen, operator_options
+from rcompiler.errors import CompilerError
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import (
     doing,
-    pattern,
     report,
     table,
     timing_options,
@@ -68,9 +68,7 @@ def _run(options: argparse.Namespace) -> int:
     """Exit code 1: an operator failed. An estimate that is far off is no failure."""
     from measurements._estimate_cases import estimate_cases
 
-    cases = [c for c in estimate_cases() if options.only.search(f"{c.kind} {c.name}")]
-    if not cases:
-        raise InvalidModel(f"--only={options.only.pattern}: no operator is so called")
+    cases = chosen(estimate_cases(), options.only, lambda c: f"{c.kind} {c.name}")
     found, failures = _measured(cases, options)
     _print(found)
     keep(
@@ -123,17 +121,7 @@ def _print(found: Sequence[Estimate]) -> None:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--only", type=pattern, default=pattern(""), metavar="REGEX",
-        help="operators whose kind and name it occurs in; default: all",
-    )  # fmt: skip
-    parser.add_argument(
-        "--target", default="cpu", metavar="NAME", help="cpu (default), cpu:v3 or cpu:x86-64"
-    )
-    parser.add_argument(
-        "--clock", choices=("wall", "cpu"), default="cpu",
-        help="cpu (default): time that the thread has a processor",
-    )  # fmt: skip
+    operator_options(parser)
     timing_options(parser, "operator", 5, 0.1)
 
 

@@ -65,11 +65,11 @@ def _compile(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from measurements._goals import print_goals, reached
     from measurements._gpu_bench_figures import GOALS
     from measurements._gpu_bench_jobs import measured
     from measurements._gpu_bench_run import Job, Settings
     from measurements._gpu_bench_tables import print_figures
+    from measurements._shared import print_goals, reached
     from measurements._torch_baselines import BASELINES
 
     folder, groups = _folder(given)
@@ -110,8 +110,8 @@ def _write(
     devices: Sequence[dict[str, Any]],
     figures: Sequence[Figure],
 ) -> None:
-    from measurements._goals import reached
     from measurements._gpu_bench_figures import GOALS
+    from measurements._shared import reached
     from measurements._torch_baselines import BASELINES
     from rcompiler.tools._record import keep
 

@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, get_args
 
-from measurements._goals import print_goals, reached
+from measurements._shared import print_goals, reached
 from rcompiler.options import Precision
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import (

@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from measurements._operators import CASES, Case, profiler, sizes_of
-from rcompiler.errors import InvalidModel
+from measurements._shared import chosen
 from rcompiler.tools._command import Command
-from rcompiler.tools._console import positive, table
+from rcompiler.tools._console import pattern, positive, table
 from rcompiler.tools._record import keep
 
 if TYPE_CHECKING:
@@ -94,9 +94,7 @@ def _run(options: argparse.Namespace) -> int:
     from rcompiler.device.record import to_json
     from rcompiler.profiler.timing import interleaved
 
-    cases = [c for c in CASES if options.only in f"{c.model} {c.kind} {c.why}"]
-    if not cases:
-        raise InvalidModel(f"--only={options.only}: no operator of the list is so called")
+    cases = chosen(CASES, options.only, lambda c: f"{c.model} {c.kind} {c.why}")
     found: list[dict[str, Any]] = []
     wrong = 0
     device = _device()
@@ -244,7 +242,11 @@ def _options(parser: argparse.ArgumentParser) -> None:
         help="to draw for each operator; default: 36",
     )  # fmt: skip
     parser.add_argument(
-        "--only", default="", metavar="TEXT", help="operators whose model, kind or name has this"
+        "--only",
+        type=pattern,
+        default=pattern(""),
+        metavar="REGEX",
+        help="operators whose model, kind or name it occurs in; default: all",
     )
     parser.add_argument("--jobs", type=positive, metavar="N", help="processes that compile")
 

@@ -17,12 +17,11 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from measurements._goals import print_goals, reached
+from measurements._shared import chosen, operator_options, print_goals, reached
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import (
     doing,
     number,
-    pattern,
     report,
     table,
     timing_options,
@@ -39,11 +38,8 @@ def _run(options: argparse.Namespace) -> int:
     from measurements._bench_operators import operators
     from measurements._operator_bench import Bench
     from measurements._operator_figures import GOALS
-    from rcompiler.errors import InvalidModel
 
-    cases = [o for o in operators() if options.only.search(f"{o.kind} {o.name}")]
-    if not cases:
-        raise InvalidModel(f"--only={options.only.pattern}: no operator is so called")
+    cases = chosen(operators(), options.only, lambda o: f"{o.kind} {o.name}")
     figures = []
     with Bench(options.target, options.clock, options.rounds, options.seconds) as bench:
         for operator in cases:
@@ -87,18 +83,7 @@ def _print(figures: Sequence[Figure], level: str) -> None:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--only", type=pattern, default=pattern(""), metavar="REGEX",
-        help="operators whose kind and name it occurs in; default: all",
-    )  # fmt: skip
-    parser.add_argument(
-        "--target", default="cpu", metavar="NAME", help="cpu (default), cpu:v3 or cpu:x86-64"
-    )
-    parser.add_argument(
-        "--clock", choices=("wall", "cpu"), default="cpu",
-        help="cpu (default): time that the thread has a processor, so that other programs disturb "
-        "less; both engines work in the calling thread",
-    )  # fmt: skip
+    operator_options(parser)
     timing_options(parser, "model of an operator and engine", 15, 0.3)
 
 

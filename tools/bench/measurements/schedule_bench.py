@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, get_args
 
-from measurements._goals import print_goals, reached
+from measurements._shared import print_goals, reached
 from rcompiler.options import Kernels, Policy, Scheduler
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import (
