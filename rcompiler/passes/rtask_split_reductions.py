@@ -32,7 +32,6 @@ from rcompiler.device.model import Device
 from rcompiler.linalg.bodies import is_elementwise, is_multiply_add
 from rcompiler.linalg.constants import is_constant
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.loop_dims import can_cut
 from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.roller_expr import expression_of
 from rcompiler.linalg.values import defining, element_of, operations, shape_of
@@ -40,7 +39,7 @@ from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.clone import copy_block
 from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies, generics
-from rcompiler.passes.ir.reduction_parts import reduce_in_parts
+from rcompiler.passes.ir.reduction_parts import can_cut, reduce_in_parts
 from rcompiler.passes.ir.tensor_ir import affine_map, erase_with_views, generic, reshape
 from rcompiler.passes.tiling.body_cost import body_cost
 from rcompiler.roller.expr import TensorExpr

@@ -41,20 +41,22 @@ def rocdl(chip: str) -> str:
 def lower(
     gpu_module: ir.Operation,
     pipeline: str,
-    dialects: tuple[str, ...],
-    kernel: str,
+    dialect: str,
+    chip: str,
 ) -> None:
     """Lower a gpu.module, of which `lower_math` has been asked, to the llvm dialect, in place.
 
-    dialects: what it may be made of then, the GPU's own dialect last; kernel: the attribute that
-    marks kernels. Raises PassFailure at the operation that cannot be lowered.
+    dialect: the GPU's own, the only other that it may be made of then. Raises PassFailure at the
+    operation that cannot be lowered.
     """
     requests = fixups.Requests.of(gpu_module)
     keep_wide_shifts(gpu_module)
     manager = PassManager.parse(f"gpu.module({pipeline})", gpu_module.context)
-    _run(manager, gpu_module, dialects[-1])
-    fixups.apply(gpu_module, requests, kernel)
-    refuse_leftovers(gpu_module, dialects)
+    _run(manager, gpu_module, dialect)
+    fixups.apply(gpu_module, requests, f"{dialect}.kernel")
+    refuse_leftovers(gpu_module, ("llvm", dialect))
+    target = f'[#{dialect}.target<O = 3, chip = "{chip}">]'
+    gpu_module.attributes["targets"] = ir.Attribute.parse(target)
 
 
 class _Error(NamedTuple):

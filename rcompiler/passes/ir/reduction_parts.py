@@ -7,9 +7,17 @@ from torch_mlir.dialects import arith, linalg
 
 from rcompiler.linalg.combiners import identity_of
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.values import element_of, element_type, integer, ops_of, shape_of
 from rcompiler.passes.ir.tensor_ir import affine_map, fill, generic, reshape
+
+
+def can_cut(old: Generic, dim: int) -> bool:
+    """Whether `dim` is a dim of every input that names it, and results have loop dims alone."""
+    if -1 in old.dims[-1]:
+        return False
+    named = [[dim_of(e) for e in m.results if dim in dims_of(e)] for m in old.maps[:-1]]
+    return all(dims in ([], [dim]) for dims in named) and [dim] in named
 
 
 def reduce_in_parts(old: Generic, dim: int, parts: int) -> None:
