@@ -72,8 +72,7 @@ def _with_part(map_: ir.AffineMap, dim: int) -> ir.AffineMap:
 
 def _shifted(map_: ir.AffineMap, front: list[ir.AffineExpr]) -> ir.AffineMap:
     """The map over dims that are numbered one higher, with more results in front."""
-    dims = [ir.AffineExpr.get_dim(d + 1) for d in range(map_.n_dims)]
-    moved = [e.compose(affine_map(map_.n_dims + 1, dims)) for e in map_.results]
+    moved = [e.shift_dims(map_.n_dims, 1) for e in map_.results]
     return affine_map(map_.n_dims + 1, [*front, *moved])
 
 

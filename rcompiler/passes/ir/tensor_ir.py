@@ -30,6 +30,16 @@ def affine_map(dims: int, results: Sequence[ir.AffineExpr]) -> ir.AffineMap:
     return ir.AffineMap.get(dims, 0, list(results))
 
 
+def fused_map(
+    map_: ir.AffineMap, groups: Sequence[Sequence[int]], loops: Sequence[Sequence[int]]
+) -> ir.AffineMap:
+    """The map over fused loops, with one result per group of dims."""
+    number = {loop: new for new, chain in enumerate(loops) for loop in chain}
+    dims = [ir.AffineExpr.get_dim(number[loop]) for loop in range(map_.n_dims)]
+    renamed = [e.compose(affine_map(len(loops), dims)) for e in map_.results]
+    return affine_map(len(loops), [renamed[group[0]] for group in groups])
+
+
 def scalar_zero(element: ir.Type) -> ir.Value:
     """The constant 0 of an element type."""
     is_float = isinstance(element, ir.FloatType)
