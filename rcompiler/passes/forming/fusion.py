@@ -1,17 +1,17 @@
 """Which ops of S1 become one rOperator: the DNNFusion mapping types as legality and prior.
 
-An op's mapping type decides with its producer's type whether the two share an rOperator (`TABLE`).
-Because rTask bodies are pulled (rcompiler.kernelgen), every grouping is correct; the table keeps
-out those that recompute heavy work or lose contiguous vectors.
+An op's mapping type decides with its producer's type whether the two may share an rOperator
+(`NEVER`). Because rTask bodies are pulled (rcompiler.kernelgen), every grouping is correct; the
+types keep out those that recompute heavy work or lose contiguous vectors.
 """
 
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 from torch_mlir import ir
 
@@ -36,24 +36,13 @@ class Mapping(enum.Enum):
     SHUFFLE = "shuffle"  # transpose
 
 
-class Verdict(enum.Enum):
-    """A cell of the table: fuse always, never, or if the structure test of `Fusion` passes."""
-
-    FUSE = "fuse"
-    NEVER = "never"
-    TEST = "test"
-
-
-_O, _B, _M, _R, _S = Mapping
-_F, _N, _T = Verdict.FUSE, Verdict.NEVER, Verdict.TEST
-TABLE: dict[tuple[Mapping, Mapping], Verdict] = {  # (producer, consumer)
-    **{(_O, _O): _F, (_O, _B): _T, (_O, _M): _T, (_O, _R): _T, (_O, _S): _T},
-    **{(_B, _O): _F, (_B, _B): _T, (_B, _M): _N, (_B, _R): _T, (_B, _S): _T},
-    **{(_M, _O): _F, (_M, _B): _T, (_M, _M): _T, (_M, _R): _T, (_M, _S): _T},
-    **{(_R, _O): _T, (_R, _B): _T, (_R, _M): _N, (_R, _R): _N, (_R, _S): _N},
-    **{(_S, _O): _F, (_S, _B): _T, (_S, _M): _T, (_S, _R): _N, (_S, _S): _N},
+# Pairs (producer, consumer) that never fuse. Of the others, which the paper fuses always or after a
+# test, the structure tests of `Fusion` decide.
+NEVER = {
+    (Mapping.ONE_TO_MANY, Mapping.MANY_TO_MANY),
+    (Mapping.REORGANIZE, Mapping.MANY_TO_MANY),
+    *itertools.product((Mapping.REORGANIZE, Mapping.SHUFFLE), repeat=2),
 }
-
 
 FREE = ("tensor.empty", "linalg.fill")
 # A broadcast back over the columns of a reduction is stitched only if enough independent rows
@@ -229,8 +218,7 @@ class Fusion:
         for k, group in enumerate(groups):
             if group is None or not group.open or group.sealed or len(group.ops) >= MOST_OPS:
                 continue
-            verdict = TABLE[group.mapping, mapping]
-            if verdict is Verdict.NEVER or not self._structure_allows(group, op, k):
+            if (group.mapping, mapping) in NEVER or not self._structure_allows(group, op, k):
                 continue
             if any(o.name == "tensor.concat" and len(o.operands) > MOST_PARTS for o in group.ops):
                 continue
@@ -408,7 +396,7 @@ class Fusion:
 def _tensor_operands(op: ir.Operation) -> list[ir.Value]:
     """Tensor values that `op` or its regions use from outside."""
     found = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
-    for value in islice(tensors_used(op), len(found), None):
+    for value in itertools.islice(tensors_used(op), len(found), None):
         if value not in found:
             found.append(value)
     return found

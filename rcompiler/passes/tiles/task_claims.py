@@ -302,7 +302,8 @@ class _Tasks:
         whether each element of the tile is computed from the element at its own place in this box
         only.
         """
-        if isinstance(value.owner, ir.Block):
+        op = defining(value)
+        if op is None:
             if value in self._operands:
                 number = self._operands[value]
                 self._said_so("reads", number, box, type_of(value).shape, points)
@@ -315,7 +316,6 @@ class _Tasks:
         if key in self._seen or not points.count:
             return
         self._seen[key] = points
-        op = value.owner.operation
         number = list(op.results).index(value)
         for k, (operand, own) in enumerate(self._boxes.sources(op, number, box, points)):
             same = alike and self._boxes.keeps_places(op, number, k)
