@@ -25,6 +25,17 @@ from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import ops_of
 from rcompiler.passes.constants.deferred import BLOCK, Box, Constant, Deferred
 
+_ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
+    "arith.addf": np.add,
+    "arith.divf": np.divide,
+    "arith.mulf": np.multiply,
+    "arith.negf": np.negative,
+    "arith.subf": np.subtract,
+    "math.sqrt": np.sqrt,
+}
+_CASTS = ("arith.extf", "arith.truncf", "arith.sitofp", "arith.uitofp", "arith.extsi",
+          "arith.extui", "arith.trunci")  # fmt: skip
+
 
 @dataclass(frozen=True)
 class _Nest:
@@ -170,18 +181,6 @@ def _over_loops(array: Constant, dims: Sequence[int], box: Sequence[slice]) -> n
     kept = part.reshape([n for n, d in zip(part.shape, dims, strict=True) if d >= 0])
     kept = kept.transpose(np.argsort(used)) if used else kept
     return kept[tuple(slice(None) if d in used else np.newaxis for d in range(len(box)))]
-
-
-_ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
-    "arith.addf": np.add,
-    "arith.divf": np.divide,
-    "arith.mulf": np.multiply,
-    "arith.negf": np.negative,
-    "arith.subf": np.subtract,
-    "math.sqrt": np.sqrt,
-}
-_CASTS = ("arith.extf", "arith.truncf", "arith.sitofp", "arith.uitofp", "arith.extsi",
-          "arith.extui", "arith.trunci")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,10 @@ from rcompiler.passes.tiles.points import (
 Place = tuple[int, Spans]  # the result that a tile is put into, and where
 
 
+_DIALECTS = ("affine", "arith", "builtin", "linalg", "math", "rtask", "scf", "tensor")
+_VECTORS = ("transfer_read", "transfer_write", "broadcast", "fma")
+
+
 def check_task_body(kernel: ir.Operation) -> None:
     """Raises InvalidModel naming the kernel and what a task does that it may not."""
     errors = TaskErrors(string(kernel, "sym_name"))
@@ -393,10 +397,6 @@ def _key(box: Spans) -> object:
 def _yields(region: ir.Region, number: int) -> ir.Value:
     """What a loop or branch hands on as its result of that number."""
     return ops_of(region.blocks[0])[-1].operands[number]
-
-
-_DIALECTS = ("affine", "arith", "builtin", "linalg", "math", "rtask", "scf", "tensor")
-_VECTORS = ("transfer_read", "transfer_write", "broadcast", "fma")
 
 
 def check_ops(block: ir.Block, errors: TaskErrors) -> None:
