@@ -215,6 +215,15 @@ def elementwise(
     return generic(values, [out], maps, kinds, lambda *args: compute(*args[:-1])).results[0]
 
 
+def split_axis(value: ir.Value, axis: int, size: int) -> ir.Value:
+    """A tensor with a dim of blocks of `size` in the place of another, zero-padded, and the
+    elements of each block in a dim behind it.
+    """
+    shape = shape_of(value)
+    value = pad_high(value, [-n % size if i == axis else 0 for i, n in enumerate(shape)])
+    return reshape(value, [*shape[:axis], -(-shape[axis] // size), size, *shape[axis + 1 :]])
+
+
 def block_axes(value: ir.Value, axes: Sequence[int], lanes: int) -> ir.Value:
     """Split ``axes`` into blocks of ``lanes``, zero-padded; the lane dims go last in that order.
 
