@@ -12,15 +12,8 @@ from rcompiler.linalg.convolution import Convolution, Windows, convolution, dept
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.values import bytes_of, integer, integers, operations, shape_of
+from rcompiler.linalg.views import MOVES
 from rcompiler.passes.blocking.blocked import Layouts
-
-_MOVEMENTS = (
-    "tensor.collapse_shape",
-    "tensor.concat",
-    "tensor.expand_shape",
-    "tensor.extract_slice",
-    "tensor.pad",
-)
 
 
 class Rules:
@@ -75,7 +68,7 @@ class Rules:
     def moves_blocked(self, op: ir.Operation, axis: int) -> int | None:
         """The blocked axis of the result of a tensor op on operands blocked at `axis`; None if
         it would tear blocks apart."""
-        if op.name not in _MOVEMENTS or not shape_of(op.operands[0]) or _is_void(op):
+        if op.name not in MOVES or not shape_of(op.operands[0]) or _is_void(op):
             return None
         source, result = shape_of(op.operands[0]), shape_of(op.results[0])
         if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):

@@ -20,7 +20,7 @@ from rcompiler.linalg.bodies import copied_argument
 from rcompiler.linalg.generic import Forms, Generic
 from rcompiler.linalg.recurrences import is_recurrence
 from rcompiler.linalg.values import defining, integers, operations, ops_of, shape_of
-from rcompiler.linalg.views import RESHAPES, VIEWS
+from rcompiler.linalg.views import MOVES, VIEWS
 from rcompiler.passes.forming.pads import parts_rows
 from rcompiler.passes.forming.views import is_free_view
 from rcompiler.passes.ir.operators import top_level
@@ -125,13 +125,7 @@ class Fusion:
     # -- mapping types -----------------------------------------------------------------------------
     def mapping(self, op: ir.Operation) -> Mapping:
         """The mapping type of an op."""
-        if op.name in (
-            "tensor.pad",
-            "tensor.concat",
-            "tensor.extract_slice",
-            "tensor.insert_slice",
-            *RESHAPES,
-        ):
+        if op.name in (*MOVES, "tensor.insert_slice"):
             return Mapping.REORGANIZE
         if op.name != "linalg.generic":
             return Mapping.MANY_TO_MANY
@@ -184,8 +178,7 @@ class Fusion:
         of them in a row.
         """
         view = defining(value)
-        readers = ("linalg.generic", "tensor.concat", "tensor.pad", *VIEWS)
-        if view is None or user.name not in readers or view in group.ops:
+        if view is None or user.name not in ("linalg.generic", *MOVES) or view in group.ops:
             return
         source = view.operands[0] if len(view.operands) else None
         if is_free_view(view):
