@@ -11,22 +11,14 @@ from torch_mlir import ir
 from rcompiler.linalg.element_types import numpy_type
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import constant_of, defining
-
-_MOVES = (
-    "tensor.collapse_shape",
-    "tensor.concat",
-    "tensor.expand_shape",
-    "tensor.extract_slice",
-    "tensor.pad",
-    "linalg.generic",
-)
+from rcompiler.linalg.views import MOVES
 
 
 def is_constant(value: ir.Value) -> bool:
     """Whether a tensor comes from constants through data movement only."""
     op = defining(value)
     name = "" if op is None else op.name
-    if op is None or name not in _MOVES:
+    if op is None or name not in (*MOVES, "linalg.generic"):
         return name == "arith.constant"
     if name == "linalg.generic" and (len(Generic(op).inputs) != 1 or Generic(op).reduction_dims):
         return False

@@ -117,7 +117,7 @@ class Generic:
     @lazy
     def gathers(self) -> bool:
         """Whether the body picks elements with tensor.extract."""
-        return any(view.operation.name == "tensor.extract" for view in self.block.operations)
+        return any(op.name == "tensor.extract" for op in ops_of(self.block))
 
     @lazy
     def init_used(self) -> list[bool]:
@@ -126,11 +126,9 @@ class Generic:
     @lazy
     def result_dims(self) -> list[int]:
         """For each result dim, the loop dim it is (-1: a constant)."""
-        dims = []
-        for expression in self.maps[len(self.inputs)].results:
-            expression = expression.maybe_downcast()
-            dims.append(expression.position if isinstance(expression, ir.AffineDimExpr) else -1)
-            if dims[-1] < 0 and not isinstance(expression, ir.AffineConstantExpr):
+        dims, map_ = self.dims[len(self.inputs)], self.maps[len(self.inputs)]
+        for dim, expression in zip(dims, map_.results, strict=True):
+            if dim < 0 and not isinstance(expression.maybe_downcast(), ir.AffineConstantExpr):
                 raise CompilerError(
                     f"{self.op.location}: result indexing {self.maps[-1]} is not a projected "
                     "permutation"
@@ -141,11 +139,10 @@ class Generic:
     def sizes(self) -> list[int]:
         """Loop range of every dim, from the operand shapes."""
         sizes = [1] * self.maps[0].n_dims
-        for value, map_ in zip(self.op.operands, self.maps, strict=True):
-            for extent, expression in zip(shape_of(value), map_.results, strict=True):
-                expression = expression.maybe_downcast()
-                if isinstance(expression, ir.AffineDimExpr):
-                    sizes[expression.position] = extent
+        for value, dims in zip(self.op.operands, self.dims, strict=True):
+            for extent, dim in zip(shape_of(value), dims, strict=True):
+                if dim >= 0:
+                    sizes[dim] = extent
         return sizes
 
     @lazy

@@ -11,6 +11,7 @@ from rcompiler.linalg.values import integers, shape_of
 
 RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 VIEWS = ("tensor.extract_slice", *RESHAPES)
+MOVES = (*VIEWS, "tensor.concat", "tensor.pad")
 
 
 def contiguous_offset(op: ir.Operation) -> int | None:

@@ -72,11 +72,9 @@ class GpuToNvvm(Pass):
             regulated = self._check(gpu_module, architecture, own)
             lower_math(gpu_module, nvidia(architecture))
             divide_exactly(gpu_module)
-            lower(gpu_module, NVVM, ("llvm", "nvvm"), "nvvm.kernel")
+            lower(gpu_module, NVVM, "nvvm", self.chip)
             if regulated is not None:
                 _keep_one_block(gpu_module, regulated)
-            target = f'[#nvvm.target<O = 3, chip = "{self.chip}">]'
-            gpu_module.attributes["targets"] = ir.Attribute.parse(target)
 
     def _check(self, gpu_module: ir.Operation, architecture: int, own: bool) -> ir.Location | None:
         """Refuse what the architecture lacks; where registers are regulated, if they are."""

@@ -46,6 +46,4 @@ class GpuToRocdl(Pass):
                 if op.name.partition(".")[0] in ("nvgpu", "nvvm"):
                     raise PassFailure(op, f"'{op.name}' exists on NVIDIA GPUs only")
             lower_math(gpu_module, AMD)
-            lower(gpu_module, rocdl(self.chip), ("llvm", "rocdl"), "rocdl.kernel")
-            target = f'[#rocdl.target<O = 3, chip = "{self.chip}">]'
-            gpu_module.attributes["targets"] = ir.Attribute.parse(target)
+            lower(gpu_module, rocdl(self.chip), "rocdl", self.chip)

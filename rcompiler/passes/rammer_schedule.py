@@ -24,6 +24,7 @@ from torch_mlir import ir
 from rcompiler.dialects import vdevice
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.errors import ScheduleError
+from rcompiler.linalg.element_types import dtype_of
 from rcompiler.options import Kernels, OwnPolicy, PolicyChoice
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.module_device import device_of
@@ -114,7 +115,8 @@ def _signature(function: ir.Operation, side: str) -> ir.Attribute:
         entry: dict[str, Any] = {
             "type": tensor,
             "name": f"{'in' if side == 'arg_attrs' else 'out'}{k}",
-            "dtype": _dtype(tensor),
+            # of a signless element type, for functions that do not say (rc-opt tests)
+            "dtype": dtype_of(str(ir.RankedTensorType(tensor).element_type)).name,
         }
         known = {} if attributes is None else {item.name: item.attr for item in attributes}
         for name in ("name", "dtype", "indices"):  # the last of which the front end may write
@@ -122,10 +124,3 @@ def _signature(function: ir.Operation, side: str) -> ir.Attribute:
                 entry[name] = known[f"rtask.{name}"]
         entries.append(entry)
     return to_attribute(entries)
-
-
-def _dtype(tensor: ir.Type) -> str:
-    """numpy name of a signless element type, for functions that do not say (rc-opt tests)."""
-    element = str(ir.RankedTensorType(tensor).element_type)
-    names = {"i1": "bool", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
-    return names.get(element, "int" + element[1:])

@@ -14,20 +14,21 @@ has and its published runs leave out (`roller.published.Variant`). Needs: static
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
 from rcompiler.dialects import rtask
-from rcompiler.dialects.attributes import to_attribute
+from rcompiler.dialects.attributes import enclosing_module, to_attribute
 from rcompiler.dialects.uses import captures
 from rcompiler.errors import PipelineError
 from rcompiler.linalg.pieces import core_of
-from rcompiler.linalg.values import STAGE, shape_of, string, yielded
+from rcompiler.linalg.values import STAGE, ops_of, shape_of, string, yielded
 from rcompiler.options import RollerPolicy
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.clone import copy_block
@@ -170,7 +171,7 @@ class Body:
     def build_kernel(self, name: str, decision: Decision) -> rtask.KernelOp:
         """A kernel in front of the prototype, with its body and the decision."""
         kernel = _build_kernel(name, self, decision)
-        ops = [v.operation for v in kernel.body.blocks[0].operations if v.operation.name == STAGE]
+        ops = [op for op in ops_of(kernel.body.blocks[0]) if op.name == STAGE]
         for op, stage, tiling in zip(ops, self.stages, decision.stages, strict=True):
             _tile_stage(op, stage, tiling)
         return kernel
@@ -217,20 +218,13 @@ def distinct_bodies(module: ir.Operation) -> Iterator[Body]:
 @contextmanager
 def body_of(operator: ir.Operation) -> Iterator[Body]:
     """What one rOperator computes; it lives inside of the context."""
-    prototype = _prototype(operator, _module_block(operator))
+    prototype = _prototype(operator)
     kind = string(operator, "kind")
-    root = operator.attributes.get(rtask.ROOT)
-    text = "" if root is None else ir.StringAttr(root).value
+    root = string(operator, rtask.ROOT) if rtask.ROOT in operator.attributes else ""
     try:
-        yield Body(kind, prototype, kind + canonical_signature(prototype), text)
+        yield Body(kind, prototype, kind + canonical_signature(prototype), root)
     finally:
         prototype.operation.erase()
-
-
-def _module_block(op: ir.Operation) -> ir.Block:
-    while op.name != "builtin.module":
-        op = op.parent.operation
-    return op.regions[0].blocks[0]
 
 
 def _build_kernels(operator: Body, decisions: list[Decision]) -> list[str]:
@@ -284,41 +278,48 @@ def _build_kernel(name: str, body: Body, decision: Decision) -> rtask.KernelOp:
             ],
             writes=[write_box(r, first, shape.tile, shape.grid) for r in results],
         )
-    attributes = kernel.operation.attributes
-    attributes["order"] = ir.DenseI64ArrayAttr.get(shape.order)
+    more: dict[str, Any] = {"order": tuple(shape.order)}
     if decision.reduction_tile:
-        attributes["reduction_tile"] = ir.DenseI64ArrayAttr.get(decision.reduction_tile)
+        more["reduction_tile"] = tuple(decision.reduction_tile)
     if decision.explanation is not None:
         if body.root:
-            attributes[rtask.ROOT] = to_attribute(body.root)
-        attributes["reason"] = to_attribute(decision.reason)
-        with body.prototype.location:
-            attributes["explanation"] = to_attribute(decision.explanation.plain())
+            more[rtask.ROOT] = body.root
+        more["reason"] = decision.reason
+        more["explanation"] = decision.explanation.plain()
     if decision.timed_ns:
-        attributes["measured_ns"] = ir.FloatAttr.get(ir.F64Type.get(), decision.timed_ns)
+        more["measured_ns"] = float(decision.timed_ns)
     pairs = in_place_pairs(block, traced)
     if pairs:
-        attributes["in_place"] = ir.DenseI64ArrayAttr.get(pairs)
+        more["in_place"] = pairs
+    set_attributes(kernel.operation, more)
     copy_block(block, kernel.body, list(block.arguments))
     return kernel
 
 
 def _tile_stage(op: ir.Operation, stage: StageBody, decision: Decision) -> None:
     shape = _Tiles(decision, stage.traced, op.operands[0])
-    for name, values in (
-        ("axes", stage.axes),
-        ("register_tile", shape.register_tile),
-        ("order", shape.order),
-    ):
-        op.attributes[name] = ir.DenseI64ArrayAttr.get(values, op.context)
-    for name, value in (("vector_dim", shape.vector_dim), ("lanes", decision.lanes)):
-        type_ = ir.IntegerType.get_signless(64, op.context)
-        op.attributes[name] = ir.IntegerAttr.get(type_, value)
+    more = {
+        "axes": stage.axes,
+        "register_tile": tuple(shape.register_tile),
+        "order": tuple(shape.order),
+        "vector_dim": shape.vector_dim,
+        "lanes": decision.lanes,
+    }
+    set_attributes(op, more)
 
 
-def _prototype(op: ir.Operation, body: ir.Block) -> rtask.KernelOp:
+def set_attributes(op: ir.Operation, values: Mapping[str, Any]) -> None:
+    """Set attributes of an op from Python values."""
+    with op.location:
+        for name, value in values.items():
+            op.attributes[name] = to_attribute(value)
+
+
+def _prototype(op: ir.Operation) -> rtask.KernelOp:
     """A kernel without a tiling: the operator's body with its captures as arguments."""
-    with ir.InsertionPoint.at_block_begin(body), op.location:
+    module = enclosing_module(op)
+    assert module is not None
+    with ir.InsertionPoint.at_block_begin(module.regions[0].blocks[0]), op.location:
         kernel = rtask.KernelOp.build(
             sym_name="prototype", kind="sequential", grid=(), tile=(), register_tile=(),
             vector_dim=-1, lanes=1, on_chip_bytes=0, registers=0, estimated_ns=0.0, source="roller",

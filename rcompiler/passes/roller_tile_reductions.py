@@ -42,10 +42,9 @@ from rcompiler.passes.tiles.body import (
 from rcompiler.passes.tiles.box import Box, extract, insert, memory, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.nest import Nest
-from rcompiler.passes.tiles.patterns import PATTERNS
 from rcompiler.passes.tiles.reads import Steps
 from rcompiler.passes.tiles.sources import Sources
-from rcompiler.passes.tiles.tile_generic import tile_generic, tile_part
+from rcompiler.passes.tiles.tile_generic import PATTERNS, tile_generic, tile_part
 
 
 @dataclass(frozen=True)

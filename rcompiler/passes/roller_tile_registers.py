@@ -40,10 +40,9 @@ from rcompiler.passes.tiles.body import (
 )
 from rcompiler.passes.tiles.box import Box, insert, memory, sizes_of, type_of
 from rcompiler.passes.tiles.fuse import Fuser
-from rcompiler.passes.tiles.nest import Nest
-from rcompiler.passes.tiles.patterns import PATTERNS
-from rcompiler.passes.tiles.periods import periods
+from rcompiler.passes.tiles.nest import Nest, periods
 from rcompiler.passes.tiles.sources import Sources
+from rcompiler.passes.tiles.tile_generic import PATTERNS
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,8 @@ from rcompiler.passes.tiles.body import (
 )
 from rcompiler.passes.tiles.box import Box, extract, insert, type_of
 from rcompiler.passes.tiles.fuse import Fuser
-from rcompiler.passes.tiles.patterns import PATTERNS
 from rcompiler.passes.tiles.sources import Sources
-from rcompiler.passes.tiles.tile_generic import tile_fill_of
+from rcompiler.passes.tiles.tile_generic import PATTERNS, tile_fill_of
 
 
 @dataclass(frozen=True)

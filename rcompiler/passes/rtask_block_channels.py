@@ -31,7 +31,7 @@ from rcompiler.linalg.constants import scalar_number
 from rcompiler.linalg.convolution import Convolution
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import pad_value
-from rcompiler.linalg.values import element_of, integers, ops_of, shape_of
+from rcompiler.linalg.values import defining, element_of, integers, ops_of, shape_of
 from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.blocking.blocked import Blocked, Layouts
 from rcompiler.passes.blocking.channel_rules import Rules
@@ -146,7 +146,7 @@ class _Walk:
     def _pad(self, op: ir.Operation, form: Blocked) -> None:
         low, high = integers(op, "static_low"), integers(op, "static_high")
         shape = self.layouts.shape(op.results[0], form.axis)
-        number = _padded_with(op)
+        number = scalar_number(pad_value(op))
         kind = type_like(op.results[0], shape)
         new = tensor.PadOp(kind, form.value, [], [], [*low, 0], [*high, 0])
         block = op.regions[0].blocks[0]
@@ -181,17 +181,9 @@ class _Walk:
 
 def _only_number(value: ir.Value) -> Numbers:
     """The number that a uniform tensor without a channel dim holds, if it is known."""
-    op = None if isinstance(value.owner, ir.Block) else value.owner.operation
-    if op is None or op.name != "linalg.fill":
-        return None
-    number = scalar_number(op.operands[0])
-    return None if number is None else frozenset([float(number)])
-
-
-def _padded_with(op: ir.Operation) -> float | None:
-    """The number that a tensor.pad writes, if it is known."""
-    number = scalar_number(pad_value(op))
-    return None if number is None else float(number)
+    op = defining(value)
+    number = scalar_number(op.operands[0]) if op is not None and op.name == "linalg.fill" else None
+    return None if number is None else frozenset([number])
 
 
 def block_convolution(layouts: Layouts, convolution: Convolution) -> None:

@@ -34,7 +34,7 @@ from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.values import element_of, shape_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.operators import bodies, generics
-from rcompiler.passes.ir.tensor_ir import affine_map, generic, pad_high, reshape, transpose
+from rcompiler.passes.ir.tensor_ir import affine_map, generic, split_axis, transpose
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,13 @@ def _rewrite(
         for number, map_ in enumerate(old.maps):
             results = list(map_.results)
             if number == product.activations:
-                operands[number] = _grouped(operands[number], len(results) - 1, steps)
+                operands[number] = split_axis(operands[number], len(results) - 1, steps)
             elif number == product.weights:
                 axis = [dim_of(e) for e in results].index(product.depth)
                 order = _depth_outside(axis, len(results))
                 key = (operands[number], order, axis)
                 if key not in packed:
-                    split = _grouped(operands[number], axis, steps)
+                    split = split_axis(operands[number], axis, steps)
                     packed[key] = transpose(split, [*_behind(order, axis), axis + 1])
                 operands[number] = packed[key]
                 results = [results[i] for i in order]
@@ -127,13 +127,6 @@ def _rewrite(
         new = generic(operands[:2], operands[2:], maps, kinds, old.block)
     old.op.results[0].replace_all_uses_with(new.results[0])
     old.op.erase()
-
-
-def _grouped(value: ir.Value, axis: int, steps: int) -> ir.Value:
-    """`value` with a dim of whole groups, zero-padded, and their steps behind it."""
-    shape = shape_of(value)
-    value = pad_high(value, [-n % steps if i == axis else 0 for i, n in enumerate(shape)])
-    return reshape(value, [*shape[:axis], -(-shape[axis] // steps), steps, *shape[axis + 1 :]])
 
 
 def _depth_outside(axis: int, rank: int) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ from torch_mlir import ir
 from rcompiler.linalg.bodies import alike
 from rcompiler.linalg.constants import is_constant
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.values import shape_of
+from rcompiler.linalg.values import ops_of, shape_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies
@@ -67,8 +67,8 @@ class RTaskMergeSiblings(OptionalPass):
 
 def _merge_in(block: ir.Block, profit: Profit) -> None:
     products = RowProducts()
-    siblings = (_sibling(products.of(view.operation), profit) for view in block.operations)
-    found = [s for s in siblings if s is not None]
+    rows = map(products.of, ops_of(block))
+    found = [p for p in rows if p is not None and _is_sibling(p, profit)]
     parts: list[Parts] = []
     for numbers in groups((n, (s.rows_of, s.form)) for n, s in enumerate(found)):
         members: list[RowProduct] = []
@@ -84,13 +84,9 @@ def _merge_in(block: ir.Block, profit: Profit) -> None:
         erase_dead(block)
 
 
-def _sibling(found: RowProduct | None, profit: Profit) -> RowProduct | None:
-    """The product, if it may be merged with others."""
-    if found is None or not profit.narrow(found.product):
-        return None
-    if not _parts_in_loops(found.generic.op.results[0]):
-        return None
-    return found
+def _is_sibling(found: RowProduct, profit: Profit) -> bool:
+    """Whether a product may be merged with others."""
+    return profit.narrow(found.product) and _parts_in_loops(found.generic.op.results[0])
 
 
 def _parts_in_loops(value: ir.Value) -> bool:

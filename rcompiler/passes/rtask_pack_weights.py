@@ -37,7 +37,7 @@ from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import defining, element_of, shape_of
 from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.ir.operators import bodies, generics
-from rcompiler.passes.ir.tensor_ir import affine_map, generic, pad_high, reshape, transpose
+from rcompiler.passes.ir.tensor_ir import affine_map, generic, split_axis, transpose
 
 # Rows of the other operand from which a packed one is worth a copy of its own, and one that is made
 # anyway (measured on attention of 128 and 512 tokens: rows of 2 KiB share few sets of a cache).
@@ -112,14 +112,8 @@ class RTaskPackWeights(OptionalPass):
 
     def _panels(self, value: ir.Value, column: int, order: tuple[int, ...]) -> ir.Value:
         """[batch.., ceil(n / lanes), k.., lanes], zero-padded, by one copy."""
-        sizes = shape_of(value)
-        value = pad_high(
-            value, [-n % self.lanes if i == column else 0 for i, n in enumerate(sizes)]
-        )
-        split = list(shape_of(value))
-        split[column : column + 1] = [split[column] // self.lanes, self.lanes]
-        place = [i if i <= column else i + 1 for i in range(len(sizes))]
-        return transpose(reshape(value, split), [*(place[i] for i in order), column + 1])
+        place = (i if i <= column else i + 1 for i in order)
+        return transpose(split_axis(value, column, self.lanes), [*place, column + 1])
 
     def _panel_map(
         self, dims: int, reads: list[ir.AffineExpr], column: int, order: tuple[int, ...]

@@ -25,14 +25,13 @@ from rcompiler.device.model import Device
 from rcompiler.linalg.bodies import is_multiply_add
 from rcompiler.linalg.constants import is_constant
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.loop_dims import can_cut
 from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.roller_expr import expression_of
 from rcompiler.linalg.values import element_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies, generics
-from rcompiler.passes.ir.reduction_parts import reduce_in_parts
+from rcompiler.passes.ir.reduction_parts import can_cut, reduce_in_parts
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.split_k import parts_of
 

@@ -32,7 +32,6 @@ from rcompiler.device.model import Device
 from rcompiler.linalg.bodies import is_elementwise, is_multiply_add
 from rcompiler.linalg.constants import is_constant
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.loop_dims import can_cut
 from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.roller_expr import expression_of
 from rcompiler.linalg.values import defining, element_of, operations, shape_of
@@ -40,8 +39,8 @@ from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.clone import copy_block
 from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies, generics
-from rcompiler.passes.ir.reduction_parts import reduce_in_parts
-from rcompiler.passes.ir.tensor_ir import affine_map, erase_with_views, generic, reshape
+from rcompiler.passes.ir.reduction_parts import can_cut, reduce_in_parts
+from rcompiler.passes.ir.tensor_ir import erase_with_views, fused_map, generic, reshape
 from rcompiler.passes.tiling.body_cost import body_cost
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.split_k import parts_of
@@ -122,8 +121,6 @@ def _joined(old: Generic) -> Generic:
     loops = _groups(old)
     if len(loops) == len(old.sizes):
         return old
-    number = {loop: new for new, group in enumerate(loops) for loop in group}
-    dims = [ir.AffineExpr.get_dim(number[loop]) for loop in range(len(old.sizes))]
     first = {group[0] for group in loops}
     with ir.InsertionPoint(old.op), old.op.location:
         operands, maps = [], []
@@ -133,8 +130,7 @@ def _joined(old: Generic) -> Generic:
             bounds = pairwise([*kept, rank])
             shape = [math.prod(shape_of(value)[a:b]) for a, b in bounds]
             operands.append(reshape(value, shape) if len(kept) < rank else value)
-            renamed = [map_.results[k].compose(affine_map(len(loops), dims)) for k in kept]
-            maps.append(affine_map(len(loops), renamed))
+            maps.append(fused_map(map_, [[k] for k in kept], loops))
         count = len(old.inputs)
         kinds = [old.kinds[group[0]] for group in loops]
         made = generic(operands[:count], operands[count:], maps, kinds)

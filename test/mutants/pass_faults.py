@@ -84,7 +84,7 @@ FAULTS = (
         "passes/rtask-stage-rows.mlir", "text", "error",
     ),
     Fault(
-        "rtask-fuse-axes", "passes/forming/fused_axes.py",
+        "rtask-fuse-axes", "passes/ir/tensor_ir.py",
         "[renamed[group[0]] for group in groups]", "[renamed[group[-1]] for group in groups[::-1]]",
         "e2e/test_fuse_axes.py::test_results_are_right", "failure", "rtask-fuse-axes",
     ),

@@ -5,7 +5,7 @@ from torch_mlir import ir
 
 from rcompiler.linalg.affine import Linear
 from rcompiler.passes.tiles.indices import Indices
-from rcompiler.passes.tiles.reads import Steps, read_of
+from rcompiler.passes.tiles.reads import Steps, reader_of
 
 
 def parsed(dims, expression):
@@ -28,7 +28,7 @@ def parsed(dims, expression):
 def test_a_read_of_4_and_5_steps(expression, offset, extent, local):
     loops = [Steps(Linear(5), Linear(4)), Steps(Linear(3), Linear(5))]
     with ir.Context():
-        read = read_of(parsed(2, expression), loops, Indices())
+        read = reader_of(parsed(2, expression))(loops, Indices())
         assert (read.offset, read.extent) == (offset, extent)
         assert read.local == parsed(2, local)
 
@@ -37,4 +37,4 @@ def test_a_read_of_4_and_5_steps(expression, offset, extent, local):
 def test_of_steps_that_only_a_run_knows_there_may_be_no_one_box(expression):
     loops = [Steps(Linear.of("start"), Linear.of("size"))]
     with ir.Context():
-        assert read_of(parsed(1, expression), loops, Indices()) is None
+        assert reader_of(parsed(1, expression))(loops, Indices()) is None

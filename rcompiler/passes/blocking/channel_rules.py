@@ -10,18 +10,10 @@ from torch_mlir import ir
 from rcompiler.linalg.bodies import sums_in_words
 from rcompiler.linalg.convolution import Convolution, Windows, convolution, depthwise_operand
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.loop_dims import channel_dim
-from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.values import bytes_of, integer, integers, shape_of
+from rcompiler.linalg.maps import dim_of, dims_of
+from rcompiler.linalg.values import bytes_of, integer, integers, operations, shape_of
+from rcompiler.linalg.views import MOVES
 from rcompiler.passes.blocking.blocked import Layouts
-
-_MOVEMENTS = (
-    "tensor.collapse_shape",
-    "tensor.concat",
-    "tensor.expand_shape",
-    "tensor.extract_slice",
-    "tensor.pad",
-)
 
 
 class Rules:
@@ -76,7 +68,7 @@ class Rules:
     def moves_blocked(self, op: ir.Operation, axis: int) -> int | None:
         """The blocked axis of the result of a tensor op on operands blocked at `axis`; None if
         it would tear blocks apart."""
-        if op.name not in _MOVEMENTS or not shape_of(op.operands[0]) or _is_void(op):
+        if op.name not in MOVES or not shape_of(op.operands[0]) or _is_void(op):
             return None
         source, result = shape_of(op.operands[0]), shape_of(op.results[0])
         if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
@@ -145,6 +137,24 @@ class Rules:
                 return "blocked" if number == seed.image else "plain"
             return "plain" if channel_dim(Generic(user), number, axis) is None else "either"
         return "plain" if self.moves_blocked(user, axis) is None else "either"
+
+
+def channel_dim(generic: Generic, operand: int, axis: int) -> int | None:
+    """The parallel loop dim that indexes ``axis`` of an operand, if it can be split in two.
+
+    It must stand alone wherever it occurs, at most once per operand and once in every result,
+    and the body must not ask for its index.
+    """
+    channel = generic.dims[operand][axis]
+    if channel < 0 or channel in generic.reduction_dims:
+        return None
+    for number, map_ in enumerate(generic.maps):
+        alone = generic.dims[number].count(channel)
+        inside = sum(channel in dims_of(e) for e in map_.results)
+        if alone != inside or alone > 1 or (number >= len(generic.inputs) and alone != 1):
+            return None
+    indices = (op for op in operations(generic.op) if op.name == "linalg.index")
+    return None if any(integer(op, "dim") == channel for op in indices) else channel
 
 
 def _is_void(op: ir.Operation) -> bool:

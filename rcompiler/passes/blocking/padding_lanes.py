@@ -87,21 +87,16 @@ def after(generic: Generic, operands: Sequence[Numbers]) -> list[Numbers]:
 
 def _outcomes(block: ir.Block, operands: Sequence[Numbers]) -> list[Numbers]:
     choices = [[None] if x is None else sorted(x) for x in operands]
+    count = len(ops_of(block)[-1].operands)
     if math.prod(map(len, choices)) > _MOST**2:
-        return [None] * len(_terminator(block).operands)
-    results: list[set[float] | None] = [set() for _ in _terminator(block).operands]
-    for combination in itertools.product(*choices):
-        for i, number in enumerate(_run(block, combination)):
-            held = results[i]
-            if number is None:
-                results[i] = None
-            elif held is not None:
-                held.add(float(number))
-    return [None if r is None or len(r) > _MOST else frozenset(r) for r in results]
-
-
-def _terminator(block: ir.Block) -> ir.Operation:
-    return ops_of(block)[-1]
+        return [None] * count
+    runs = [_run(block, combination) for combination in itertools.product(*choices)]
+    found: list[Numbers] = []
+    for k in range(count):
+        held = [float(number) for run in runs if (number := run[k]) is not None]
+        known = len(held) == len(runs) and len(set(held)) <= _MOST
+        found.append(frozenset(held) if known else None)
+    return found
 
 
 def _run(block: ir.Block, arguments: Sequence[float | None]) -> list[float | None]:
@@ -109,13 +104,12 @@ def _run(block: ir.Block, arguments: Sequence[float | None]) -> list[float | Non
         a: None if x is None else np.float32(x)
         for a, x in zip(block.arguments, arguments, strict=True)
     }
+    *body, end = ops_of(block)
     with np.errstate(all="ignore"):
-        for view in list(block.operations)[:-1]:
-            op = view.operation
+        for op in body:
             number = _apply(op, [known[v] if v in known else scalar_number(v) for v in op.operands])
-            for result in op.results:
-                known[result] = number
-    return [known[v] if v in known else scalar_number(v) for v in _terminator(block).operands]
+            known.update(dict.fromkeys(op.results, number))
+    return [known[v] if v in known else scalar_number(v) for v in end.operands]
 
 
 def _apply(op: ir.Operation, operands: list[Any]) -> Any:

@@ -20,9 +20,9 @@ from rcompiler.linalg.values import (
 )
 from rcompiler.passes.ir.clone import Values, clone, copy_block, remap
 from rcompiler.passes.ir.tensor_ir import (
-    affine_map,
     empty,
     fill,
+    fused_map,
     generic,
     is_splat,
     reshape,
@@ -148,7 +148,7 @@ class FusedAxes:
     def _copy_generic(self, old: Generic, nest: LoopNest, mapped: Values) -> None:
         loops = fused_loops(nest, self._groups)
         maps = [
-            _fused_map(map_, self._groups[self._number[value]], loops)
+            fused_map(map_, self._groups[self._number[value]], loops)
             for value, map_ in zip(old.operands, old.maps, strict=True)
         ]
         operands = [mapped.get(v, v) for v in old.operands]
@@ -158,14 +158,6 @@ class FusedAxes:
         copy_block(old.block, made.regions[0], list(old.block.arguments))
         remap(made, mapped)
         mapped.update(zip(old.op.results, made.results, strict=True))
-
-
-def _fused_map(map_: ir.AffineMap, groups: Groups, loops: Groups) -> ir.AffineMap:
-    """The map over fused loops, with one result per group of dims."""
-    number = {loop: new for new, chain in enumerate(loops) for loop in chain}
-    dims = [ir.AffineExpr.get_dim(number[loop]) for loop in range(map_.n_dims)]
-    renamed = [e.compose(affine_map(len(loops), dims)) for e in map_.results]
-    return affine_map(len(loops), [renamed[group[0]] for group in groups])
 
 
 def _walker(expression: ir.AffineExpr, generic: Generic) -> int | None:

@@ -1,17 +1,17 @@
 """Which ops of S1 become one rOperator: the DNNFusion mapping types as legality and prior.
 
-An op's mapping type decides with its producer's type whether the two share an rOperator (`TABLE`).
-Because rTask bodies are pulled (rcompiler.kernelgen), every grouping is correct; the table keeps
-out those that recompute heavy work or lose contiguous vectors.
+An op's mapping type decides with its producer's type whether the two may share an rOperator
+(`NEVER`). Because rTask bodies are pulled (rcompiler.kernelgen), every grouping is correct; the
+types keep out those that recompute heavy work or lose contiguous vectors.
 """
 
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 from torch_mlir import ir
 
@@ -20,7 +20,7 @@ from rcompiler.linalg.bodies import copied_argument
 from rcompiler.linalg.generic import Forms, Generic
 from rcompiler.linalg.recurrences import is_recurrence
 from rcompiler.linalg.values import defining, integers, operations, ops_of, shape_of
-from rcompiler.linalg.views import RESHAPES, VIEWS
+from rcompiler.linalg.views import MOVES, VIEWS
 from rcompiler.passes.forming.pads import parts_rows
 from rcompiler.passes.forming.views import is_free_view
 from rcompiler.passes.ir.operators import top_level
@@ -36,24 +36,13 @@ class Mapping(enum.Enum):
     SHUFFLE = "shuffle"  # transpose
 
 
-class Verdict(enum.Enum):
-    """A cell of the table: fuse always, never, or if the structure test of `Fusion` passes."""
-
-    FUSE = "fuse"
-    NEVER = "never"
-    TEST = "test"
-
-
-_O, _B, _M, _R, _S = Mapping
-_F, _N, _T = Verdict.FUSE, Verdict.NEVER, Verdict.TEST
-TABLE: dict[tuple[Mapping, Mapping], Verdict] = {  # (producer, consumer)
-    **{(_O, _O): _F, (_O, _B): _T, (_O, _M): _T, (_O, _R): _T, (_O, _S): _T},
-    **{(_B, _O): _F, (_B, _B): _T, (_B, _M): _N, (_B, _R): _T, (_B, _S): _T},
-    **{(_M, _O): _F, (_M, _B): _T, (_M, _M): _T, (_M, _R): _T, (_M, _S): _T},
-    **{(_R, _O): _T, (_R, _B): _T, (_R, _M): _N, (_R, _R): _N, (_R, _S): _N},
-    **{(_S, _O): _F, (_S, _B): _T, (_S, _M): _T, (_S, _R): _N, (_S, _S): _N},
+# Pairs (producer, consumer) that never fuse. Of the others, which the paper fuses always or after a
+# test, the structure tests of `Fusion` decide.
+NEVER = {
+    (Mapping.ONE_TO_MANY, Mapping.MANY_TO_MANY),
+    (Mapping.REORGANIZE, Mapping.MANY_TO_MANY),
+    *itertools.product((Mapping.REORGANIZE, Mapping.SHUFFLE), repeat=2),
 }
-
 
 FREE = ("tensor.empty", "linalg.fill")
 # A broadcast back over the columns of a reduction is stitched only if enough independent rows
@@ -136,13 +125,7 @@ class Fusion:
     # -- mapping types -----------------------------------------------------------------------------
     def mapping(self, op: ir.Operation) -> Mapping:
         """The mapping type of an op."""
-        if op.name in (
-            "tensor.pad",
-            "tensor.concat",
-            "tensor.extract_slice",
-            "tensor.insert_slice",
-            *RESHAPES,
-        ):
+        if op.name in (*MOVES, "tensor.insert_slice"):
             return Mapping.REORGANIZE
         if op.name != "linalg.generic":
             return Mapping.MANY_TO_MANY
@@ -195,8 +178,7 @@ class Fusion:
         of them in a row.
         """
         view = defining(value)
-        readers = ("linalg.generic", "tensor.concat", "tensor.pad", *VIEWS)
-        if view is None or user.name not in readers or view in group.ops:
+        if view is None or user.name not in ("linalg.generic", *MOVES) or view in group.ops:
             return
         source = view.operands[0] if len(view.operands) else None
         if is_free_view(view):
@@ -229,8 +211,7 @@ class Fusion:
         for k, group in enumerate(groups):
             if group is None or not group.open or group.sealed or len(group.ops) >= MOST_OPS:
                 continue
-            verdict = TABLE[group.mapping, mapping]
-            if verdict is Verdict.NEVER or not self._structure_allows(group, op, k):
+            if (group.mapping, mapping) in NEVER or not self._structure_allows(group, op, k):
                 continue
             if any(o.name == "tensor.concat" and len(o.operands) > MOST_PARTS for o in group.ops):
                 continue
@@ -408,7 +389,7 @@ class Fusion:
 def _tensor_operands(op: ir.Operation) -> list[ir.Value]:
     """Tensor values that `op` or its regions use from outside."""
     found = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
-    for value in islice(tensors_used(op), len(found), None):
+    for value in itertools.islice(tensors_used(op), len(found), None):
         if value not in found:
             found.append(value)
     return found

@@ -10,7 +10,7 @@ from torch_mlir.dialects import tensor
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.values import element_of, element_type, shape_of
+from rcompiler.linalg.values import element_of, element_type, ops_of, shape_of
 from rcompiler.linalg.views import RESHAPES, contiguous_offset
 
 ALIGNMENT = 64  # bytes; of every operand of a kernel in the arenas
@@ -55,9 +55,9 @@ def forget_empty_tensors(block: ir.Block) -> None:
     """
     for argument in block.arguments:
         _forget(argument, block)
-    for view in list(block.operations):
-        if view.operation.name != "tensor.empty":
-            for result in view.operation.results:
+    for op in ops_of(block):
+        if op.name != "tensor.empty":
+            for result in op.results:
                 _forget(result, block)
 
 

@@ -25,7 +25,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rcompiler.linalg.constants import scalar_number
-from rcompiler.passes.gpu.scalars import each_lane, in_f32, intrinsic
+from rcompiler.passes.gpu.scalars import each_lane, in_f32, intrinsic, lane_type
 from rcompiler.passes.ir.operators import nested
 
 _NEWTON_STEPS = 2
@@ -37,8 +37,7 @@ def divide_exactly(gpu_module: ir.Operation) -> None:
     """Rewrite the divisions of a gpu.module that may not be approximated, but those of f64."""
     for op in [op for op in nested(gpu_module) if op.name == _DIVISION]:
         kind = op.results[0].type
-        element = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
-        if isinstance(element, ir.F64Type) or _is_fast(op):
+        if isinstance(lane_type(kind), ir.F64Type) or _is_fast(op):
             continue
         with op.location, ir.InsertionPoint(op):
             result = each_lane(list(op.operands), kind, lambda lane: in_f32(lane, _quotient))

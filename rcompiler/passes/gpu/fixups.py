@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rcompiler.dialects.attributes import to_attribute
 from rcompiler.linalg.values import string
 from rcompiler.passes.ir.operators import ops_in_module
 
@@ -81,10 +82,6 @@ def hide(function: ir.Operation) -> None:
     function.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
 
 
-def _integer(value: int, bits: int = 64) -> ir.Attribute:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(bits), value)
-
-
 def _pass_by_value(function: ir.Operation, arguments: tuple[int, ...]) -> None:
     if not arguments:
         return
@@ -95,7 +92,7 @@ def _pass_by_value(function: ir.Operation, arguments: tuple[int, ...]) -> None:
     content = ir.Type.parse(f"!llvm.array<{_DESCRIPTOR_BYTES} x i8>")
     by_value = {
         "llvm.byval": ir.TypeAttr.get(content),
-        "llvm.align": _integer(_DESCRIPTOR_ALIGNMENT),
+        "llvm.align": to_attribute(_DESCRIPTOR_ALIGNMENT),
         "nvvm.grid_constant": ir.UnitAttr.get(),
     }
     attributes = [{named.name: named.attr for named in d} for d in known]
@@ -114,4 +111,4 @@ def _fix_shared(variable: ir.Operation) -> None:
         attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>")
         needed = _DYNAMIC_ALIGNMENT
     known = ir.IntegerAttr(attributes["alignment"]).value if "alignment" in attributes else 0
-    attributes["alignment"] = _integer(max(known, needed))
+    attributes["alignment"] = to_attribute(max(known, needed))

@@ -33,6 +33,17 @@ NVVM = (
 )
 
 
+_MONOTONIC = 2  # llvm::AtomicOrdering, of `ordering` and of both orderings of cmpxchg
+_ORDERINGS = ("ordering", "success_ordering", "failure_ordering")
+_CAST = "builtin.unrealized_conversion_cast"
+_REMEDY = (
+    "kernels take static memrefs, scalars and !llvm.ptr, and hold operations that have a lowering "
+    "for this GPU"
+)
+_SHIFTS = {"arith.shli": "llvm.shl", "arith.shrui": "llvm.lshr", "arith.shrsi": "llvm.ashr"}
+_NARROW = 32
+
+
 def rocdl(chip: str) -> str:
     """The passes for an AMD chip ("gfx90a")."""
     return f"{_COMMON},convert-gpu-to-rocdl{{chipset={chip} runtime=HIP {_CONVERSION}}},{_CLEANUP}"
@@ -41,20 +52,22 @@ def rocdl(chip: str) -> str:
 def lower(
     gpu_module: ir.Operation,
     pipeline: str,
-    dialects: tuple[str, ...],
-    kernel: str,
+    dialect: str,
+    chip: str,
 ) -> None:
     """Lower a gpu.module, of which `lower_math` has been asked, to the llvm dialect, in place.
 
-    dialects: what it may be made of then, the GPU's own dialect last; kernel: the attribute that
-    marks kernels. Raises PassFailure at the operation that cannot be lowered.
+    dialect: the GPU's own, the only other that it may be made of then. Raises PassFailure at the
+    operation that cannot be lowered.
     """
     requests = fixups.Requests.of(gpu_module)
     keep_wide_shifts(gpu_module)
     manager = PassManager.parse(f"gpu.module({pipeline})", gpu_module.context)
-    _run(manager, gpu_module, dialects[-1])
-    fixups.apply(gpu_module, requests, kernel)
-    refuse_leftovers(gpu_module, dialects)
+    _run(manager, gpu_module, dialect)
+    fixups.apply(gpu_module, requests, f"{dialect}.kernel")
+    refuse_leftovers(gpu_module, ("llvm", dialect))
+    target = f'[#{dialect}.target<O = 3, chip = "{chip}">]'
+    gpu_module.attributes["targets"] = ir.Attribute.parse(target)
 
 
 class _Error(NamedTuple):
@@ -79,22 +92,11 @@ def _run(manager: PassManager, gpu_module: ir.Operation, dialect: str) -> None:
         manager.run(gpu_module)
     except ir.MLIRError as error:
         blamed = errors[0] if errors else _Error(gpu_module.location, str(error))
-        message = f"cannot be lowered to {dialect}: {blamed.message}; {REMEDY}"
+        message = f"cannot be lowered to {dialect}: {blamed.message}; {_REMEDY}"
         raise PassFailure(blamed, message) from error
     finally:
         context.emit_error_diagnostics = before
         handler.detach()
-
-
-_MONOTONIC = 2  # llvm::AtomicOrdering, of `ordering` and of both orderings of cmpxchg
-_ORDERINGS = ("ordering", "success_ordering", "failure_ordering")
-
-
-_CAST = "builtin.unrealized_conversion_cast"
-REMEDY = (
-    "kernels take static memrefs, scalars and !llvm.ptr, and hold operations that have a lowering "
-    "for this GPU"
-)
 
 
 def refuse_leftovers(gpu_module: ir.Operation, dialects: tuple[str, ...]) -> None:
@@ -108,7 +110,7 @@ def refuse_leftovers(gpu_module: ir.Operation, dialects: tuple[str, ...]) -> Non
     for op in sorted(left, key=lambda op: op.name == _CAST):
         types = f" of {op.operands[0].type} to {op.results[0].type}" if op.name == _CAST else ""
         raise PassFailure(
-            op, f"'{op.name}'{types} is left after lowering to {dialects[-1]}; {REMEDY}"
+            op, f"'{op.name}'{types} is left after lowering to {dialects[-1]}; {_REMEDY}"
         )
     for op in ops:
         found = [op.attributes[name] for name in _ORDERINGS if name in op.attributes]
@@ -119,10 +121,6 @@ def refuse_leftovers(gpu_module: ir.Operation, dialects: tuple[str, ...]) -> Non
                 f"'{op.name}' with an ordering of its own, which LLVM drops; make it monotonic, "
                 "with llvm.fence before or after it",
             )
-
-
-_SHIFTS = {"arith.shli": "llvm.shl", "arith.shrui": "llvm.lshr", "arith.shrsi": "llvm.ashr"}
-_NARROW = 32
 
 
 def keep_wide_shifts(gpu_module: ir.Operation) -> None:

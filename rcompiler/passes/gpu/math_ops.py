@@ -19,7 +19,7 @@ from torch_mlir.dialects import arith, func
 
 from rcompiler.kernelgen.elementary.device_function import available, device_function, symbol
 from rcompiler.passes import PassFailure
-from rcompiler.passes.gpu.scalars import each_lane, in_f32, intrinsic, is_vector
+from rcompiler.passes.gpu.scalars import each_lane, in_f32, intrinsic, is_vector, lane_type
 from rcompiler.passes.ir.operators import nested
 
 # Exact on every type; llvm.intr operations would be legalised away, calls of intrinsics are not.
@@ -110,7 +110,7 @@ class _Rewrite:
         op = self._op
         with op.location, ir.InsertionPoint(op):
             kind = op.results[0].type
-            element = ir.VectorType(kind).element_type if is_vector(kind) else kind
+            element = lane_type(kind)
             base = {"exp": "exp2", "log": "log2"}.get(self._name, self._name)
             fast = base in self._fast and not isinstance(element, ir.F64Type)
             if op.name in _EXACT and not fast:

@@ -14,6 +14,11 @@ def is_vector(kind: ir.Type) -> bool:
     return isinstance(kind, ir.VectorType)
 
 
+def lane_type(kind: ir.Type) -> ir.Type:
+    """Of a vector the type of its elements; else the type itself."""
+    return ir.VectorType(kind).element_type if is_vector(kind) else kind
+
+
 def each_lane(
     operands: Sequence[ir.Value], kind: ir.Type, scalar: Callable[[Sequence[ir.Value]], ir.Value]
 ) -> ir.Value:

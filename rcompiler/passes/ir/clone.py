@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
+from rcompiler.linalg.values import operations
+
 Values = dict[ir.Value, ir.Value]
 
 
@@ -39,10 +41,7 @@ def copy_module(module: ir.Module) -> ir.Module:
 
 def remap(op: ir.Operation, mapped: Values) -> None:
     """Let `op` and all ops in it use what `mapped` leads to."""
-    for k, value in enumerate(op.operands):
-        if value in mapped:
-            op.operands[k] = mapped[value]
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                remap(inner.operation, mapped)
+    for user in (op, *operations(op)):
+        for k, value in enumerate(user.operands):
+            if value in mapped:
+                user.operands[k] = mapped[value]

@@ -7,9 +7,17 @@ from torch_mlir.dialects import arith, linalg
 
 from rcompiler.linalg.element_types import identity_of
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.values import element_of, element_type, integer, ops_of, shape_of
 from rcompiler.passes.ir.tensor_ir import affine_map, fill, generic, reshape
+
+
+def can_cut(old: Generic, dim: int) -> bool:
+    """Whether `dim` is a dim of every input that names it, and results have loop dims alone."""
+    if -1 in old.dims[-1]:
+        return False
+    named = [[dim_of(e) for e in m.results if dim in dims_of(e)] for m in old.maps[:-1]]
+    return all(dims in ([], [dim]) for dims in named) and [dim] in named
 
 
 def reduce_in_parts(old: Generic, dim: int, parts: int) -> None:
@@ -64,8 +72,7 @@ def _with_part(map_: ir.AffineMap, dim: int) -> ir.AffineMap:
 
 def _shifted(map_: ir.AffineMap, front: list[ir.AffineExpr]) -> ir.AffineMap:
     """The map over dims that are numbered one higher, with more results in front."""
-    dims = [ir.AffineExpr.get_dim(d + 1) for d in range(map_.n_dims)]
-    moved = [e.compose(affine_map(map_.n_dims + 1, dims)) for e in map_.results]
+    moved = [e.shift_dims(map_.n_dims, 1) for e in map_.results]
     return affine_map(map_.n_dims + 1, [*front, *moved])
 
 

@@ -8,28 +8,6 @@ from torch_mlir import ir
 
 from rcompiler.linalg.values import ops_of
 
-# Ops whose results have the type of the first operand, or of one whose type is known as well.
-_ALIKE = frozenset(
-    f"{dialect}.{name}"
-    for dialect, names in {
-        "arith": (
-            "addf",
-            "divf",
-            "maximumf",
-            "maxnumf",
-            "minimumf",
-            "minnumf",
-            "mulf",
-            "negf",
-            "subf",
-        ),
-        "math": ("erf", "erfc", "exp", "exp2", "expm1", "log", "rsqrt", "sqrt", "tanh"),
-        "linalg": ("fill", "generic"),
-        "rtask": ("stage",),
-    }.items()
-    for name in names
-)
-
 
 def structure(operator: ir.Operation) -> Hashable:
     """Equal for operators of one kind with equal bodies: the same ops in the same order, with the
@@ -74,10 +52,6 @@ def _append(
                     add(number)
                 if len(inner):
                     _append(inner, found, numbers)
-                if name in _ALIKE:
-                    for value in results:
-                        numbers[value] = len(numbers)
-                else:
-                    for value in results:
-                        numbers[value] = len(numbers)
-                        add(value.type)
+                for value in results:
+                    numbers[value] = len(numbers)
+                    add(value.type)

@@ -30,6 +30,16 @@ def affine_map(dims: int, results: Sequence[ir.AffineExpr]) -> ir.AffineMap:
     return ir.AffineMap.get(dims, 0, list(results))
 
 
+def fused_map(
+    map_: ir.AffineMap, groups: Sequence[Sequence[int]], loops: Sequence[Sequence[int]]
+) -> ir.AffineMap:
+    """The map over fused loops, with one result per group of dims."""
+    number = {loop: new for new, chain in enumerate(loops) for loop in chain}
+    dims = [ir.AffineExpr.get_dim(number[loop]) for loop in range(map_.n_dims)]
+    renamed = [e.compose(affine_map(len(loops), dims)) for e in map_.results]
+    return affine_map(len(loops), [renamed[group[0]] for group in groups])
+
+
 def scalar_zero(element: ir.Type) -> ir.Value:
     """The constant 0 of an element type."""
     is_float = isinstance(element, ir.FloatType)
@@ -203,6 +213,15 @@ def elementwise(
     kinds = ["parallel"] * len(shape)
     out = empty(shape, element)
     return generic(values, [out], maps, kinds, lambda *args: compute(*args[:-1])).results[0]
+
+
+def split_axis(value: ir.Value, axis: int, size: int) -> ir.Value:
+    """A tensor with a dim of blocks of `size` in the place of another, zero-padded, and the
+    elements of each block in a dim behind it.
+    """
+    shape = shape_of(value)
+    value = pad_high(value, [-n % size if i == axis else 0 for i, n in enumerate(shape)])
+    return reshape(value, [*shape[:axis], -(-shape[axis] // size), size, *shape[axis + 1 :]])
 
 
 def block_axes(value: ir.Value, axes: Sequence[int], lanes: int) -> ir.Value:

@@ -38,9 +38,7 @@ class Product:
 
 def merged(products: Sequence[Product]) -> Product:
     """The product with the weights of all of `products`, which differ in `columns` only."""
-    first = products[0]
-    columns = sum(p.columns for p in products)
-    return Product(first.rows, columns, first.depth, first.itemsize, first.by_rows)
+    return replace(products[0], columns=sum(p.columns for p in products))
 
 
 def stacked(products: Sequence[Product]) -> Product:
@@ -86,18 +84,15 @@ class Profit:
         if len(products) < 2:
             return False
         whole = merged(products)
-        if whole.bytes > MAX_BYTES or 0 in (whole.rows, whole.columns, whole.depth):
-            return False
-        return self._gains(products, whole)
+        return whole.bytes <= MAX_BYTES and self._gains(products, whole)
 
     def worth_stacking(self, products: Sequence[Product]) -> bool:
         """The same of one product with all rows, of the same weights."""
-        whole = stacked(products)
-        if 0 in (whole.rows, whole.columns, whole.depth):
-            return False
-        return self._gains(products, whole)
+        return self._gains(products, stacked(products))
 
     def _gains(self, products: Sequence[Product], whole: Product) -> bool:
+        if 0 in (whole.rows, whole.columns, whole.depth):
+            return False
         apart = sum(self.ns(p) for p in products)
         return apart >= LEAST_GAIN * (self.ns(whole) + self.device.costs.task_ns)
 

@@ -104,9 +104,18 @@ class _Way(NamedTuple):
 
 def _ways(generic: Generic) -> Iterator[_Way]:
     for x in (0, 1):
-        reads = [generic.dims[k] for k in (x, 1 - x, 2)]
-        if _is_row_product(generic, *reads):
-            yield _way(generic, x, *reads[1:])
+        of_x, of_weights, of_result = (generic.dims[k] for k in (x, 1 - x, 2))
+        if not _is_row_product(generic, of_x, of_weights, of_result):
+            continue
+        column = of_result[-1]
+        product = Product(
+            rows=math.prod(shape_of(generic.op.results[0])[:-1]),
+            columns=generic.sizes[column],
+            depth=math.prod(generic.sizes[d] for d in generic.reduction_dims),
+            itemsize=max(item_bytes(element_of(v)) for v in generic.op.operands),
+            by_rows=of_weights[-1] != column,
+        )
+        yield _Way(x, of_weights.index(column), product)
 
 
 def _is_row_product(
@@ -120,15 +129,3 @@ def _is_row_product(
         and sorted(of_weights) == sorted({column, *generic.reduction_dims})
         and sorted(of_result) == sorted(everything - set(generic.reduction_dims))
     )
-
-
-def _way(generic: Generic, x: int, of_weights: list[int], of_result: list[int]) -> _Way:
-    column, result = of_result[-1], generic.op.results[0]
-    product = Product(
-        rows=math.prod(shape_of(result)[:-1]),
-        columns=generic.sizes[column],
-        depth=math.prod(generic.sizes[d] for d in generic.reduction_dims),
-        itemsize=max(item_bytes(element_of(v)) for v in generic.op.operands),
-        by_rows=of_weights[-1] != column,
-    )
-    return _Way(x, of_weights.index(column), product)

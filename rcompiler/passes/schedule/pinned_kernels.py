@@ -10,6 +10,7 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute, to_python
+from rcompiler.dialects.iterations import written
 from rcompiler.linalg.values import ops_of, string, symbol
 from rcompiler.passes.ir.tensor_ir import elementwise
 from rcompiler.passes.schedule.schedule_graph import kernel_of
@@ -95,22 +96,12 @@ class PinnedKernels:
         """Erase what no program runs any more."""
         left = set(self._left)
         for program in programs:
-            for view in program.regions[0].blocks[0].operations:
-                if view.operation.name == "vdevice.eu" and left:
-                    left -= set(_run_in(view.operation.regions[0].blocks[0]))
+            for unit in ops_of(program.regions[0].blocks[0]):
+                if unit.name == "vdevice.eu" and left:
+                    steps = (view.operation for view, _ in written(unit.regions[0].blocks[0]))
+                    left -= {symbol(op, "kernel") for op in steps if op.name == "vdevice.run"}
         for name in sorted(left):
             self._kernels.pop(name).erase()
-
-
-def _run_in(block: ir.Block) -> list[str]:
-    """The rKernels that a block runs."""
-    found = []
-    for op in ops_of(block):
-        if op.name == "vdevice.run":
-            found.append(symbol(op, "kernel"))
-        elif op.name == "vdevice.repeat":
-            found += _run_in(op.regions[0].blocks[0])
-    return found
 
 
 def _hash(*parts: object) -> str:

@@ -38,22 +38,20 @@ def write_program(program: Program, source: ScheduleGraph, device: str, bound: i
     op.operation.attributes["arena_bound"] = to_attribute(bound)
     if program.pinned:
         op.operation.attributes["pinned"] = to_attribute(program.pinned)
-    block = op.body.blocks.append() if not len(op.body.blocks) else op.body.blocks[0]
     loops = may_have_loops(program)
 
     def write(line: Line, numbers: Numbers) -> None:
         write_buffer(line, numbers, source.constants)
 
-    with ir.InsertionPoint(block):
+    with ir.InsertionPoint(op.body.blocks[0]):
         buffers = [buffer_line(buffer, source.types[buffer.name]) for buffer in program.buffers]
         write_lines(buffers, loops, write)
         write_lines([event_line(event) for event in _events(program)], loops, write_event)
         for first, last, steps in _shared_lists(program):
             kind = vdevice.QueueOp if program.dynamic else vdevice.EuOp
             eu = kind.build(first, last)
-            inner = eu.body.blocks.append() if not len(eu.body.blocks) else eu.body.blocks[0]
             lines = [*map(instruction_line, program.queues[first], steps)]
-            with ir.InsertionPoint(inner):
+            with ir.InsertionPoint(eu.body.blocks[0]):
                 write_lines(lines, loops and not program.dynamic, write_instruction)
 
 

@@ -34,6 +34,7 @@ from rcompiler.passes import PassFailure
 from rcompiler.passes.constants.fold import resource_key
 from rcompiler.passes.constants.model_context import ModelContext
 from rcompiler.passes.forming.views import ALIGNMENT, is_empty, is_free_view
+from rcompiler.passes.ir.operators import kernels_by_name, ops_in_module
 from rcompiler.passes.schedule import zero_products
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
@@ -134,16 +135,13 @@ class GraphBuilder:
 
     def __init__(self, module: ir.Operation) -> None:
         self._module = module
-        operations = ops_of(module.regions[0].blocks[0])
-        functions = [o for o in operations if o.name == "func.func"]
+        functions = ops_in_module(module, "func.func")
         found = [f for f in functions if "sym_visibility" not in f.attributes]
         if len(found) != 1:
             raise PassFailure(module, f"expects one function, @main, not {len(found)}")
         self.functions = [*found, *(f for f in functions if "sym_visibility" in f.attributes)]
         self._steps = {string(f, "sym_name"): f for f in functions}
-        self._kernels = {
-            string(o, "sym_name"): kernel_of(o) for o in operations if o.name == "rtask.kernel"
-        }
+        self._kernels = {name: kernel_of(op) for name, op in kernels_by_name(module).items()}
         self._names: dict[ir.Value, str] = {}
         self._values: dict[str, Value] = {}
         self._types: dict[str, ir.Type] = {}

@@ -199,16 +199,14 @@ class Indices:
 
     def lowest(self, positions: Sequence[Linear]) -> Linear:
         """The least of some positions, which is not negative."""
-        bounds = [b for b in map(self.highest, positions) if b is not None]
-        return self._extreme("affine.min", min, positions, min(bounds, default=None))
+        known = [b for b in map(self.highest, positions) if b is not None]
+        return self._extreme("affine.min", min, positions, min(known, default=None))
 
     def largest(self, positions: Sequence[Linear]) -> Linear:
         """The largest of some positions, which is not negative."""
-        bounds = [self.highest(p) for p in positions]
-        known = [b for b in bounds if b is not None]
-        return self._extreme(
-            "affine.max", max, positions, max(known) if len(known) == len(bounds) else None
-        )
+        known = [b for b in map(self.highest, positions) if b is not None]
+        last = max(known) if len(known) == len(positions) else None
+        return self._extreme("affine.max", max, positions, last)
 
     def _extreme(self, name: str, of, positions: Sequence[Linear], last: int | None) -> Linear:
         if all(p.is_constant for p in positions):

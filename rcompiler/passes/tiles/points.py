@@ -21,6 +21,7 @@ Spans = tuple[Span, ...]
 
 _MOST = 1 << 16  # points at once, which bounds memory
 _LARGEST = 1 << 40  # of a position; sums of a few are far from the ends of 64 bits
+_AT_ONCE = 1 << 20  # elements that are counted at once, which bounds memory
 
 
 @dataclass(frozen=True)
@@ -139,9 +140,6 @@ def chosen(condition: Condition, a: Number, b: Number) -> Number:
 def same_key(number: Number) -> object:
     """Equal for equal numbers."""
     return number.tobytes() if isinstance(number, np.ndarray) else number
-
-
-_AT_ONCE = 1 << 20  # elements that are counted at once, which bounds memory
 
 
 class WriteCounts:

@@ -58,11 +58,6 @@ def reader_of(expression: ir.AffineExpr) -> Reader:
     return read
 
 
-def read_of(expression: ir.AffineExpr, loops: Sequence[Steps], indices: Indices) -> Read | None:
-    """How an indexing expression reads in a tile of loops; None if it reads no one box there."""
-    return reader_of(expression)(loops, indices)
-
-
 def _dim_reader(dim: ir.AffineDimExpr) -> Reader:
     position = dim.position
 

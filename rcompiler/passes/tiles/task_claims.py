@@ -52,6 +52,10 @@ from rcompiler.passes.tiles.points import (
 Place = tuple[int, Spans]  # the result that a tile is put into, and where
 
 
+_DIALECTS = ("affine", "arith", "builtin", "linalg", "math", "rtask", "scf", "tensor")
+_VECTORS = ("transfer_read", "transfer_write", "broadcast", "fma")
+
+
 def check_task_body(kernel: ir.Operation) -> None:
     """Raises InvalidModel naming the kernel and what a task does that it may not."""
     errors = TaskErrors(string(kernel, "sym_name"))
@@ -302,7 +306,8 @@ class _Tasks:
         whether each element of the tile is computed from the element at its own place in this box
         only.
         """
-        if isinstance(value.owner, ir.Block):
+        op = defining(value)
+        if op is None:
             if value in self._operands:
                 number = self._operands[value]
                 self._said_so("reads", number, box, type_of(value).shape, points)
@@ -315,7 +320,6 @@ class _Tasks:
         if key in self._seen or not points.count:
             return
         self._seen[key] = points
-        op = value.owner.operation
         number = list(op.results).index(value)
         for k, (operand, own) in enumerate(self._boxes.sources(op, number, box, points)):
             same = alike and self._boxes.keeps_places(op, number, k)
@@ -393,10 +397,6 @@ def _key(box: Spans) -> object:
 def _yields(region: ir.Region, number: int) -> ir.Value:
     """What a loop or branch hands on as its result of that number."""
     return ops_of(region.blocks[0])[-1].operands[number]
-
-
-_DIALECTS = ("affine", "arith", "builtin", "linalg", "math", "rtask", "scf", "tensor")
-_VECTORS = ("transfer_read", "transfer_write", "broadcast", "fma")
 
 
 def check_ops(block: ir.Block, errors: TaskErrors) -> None:

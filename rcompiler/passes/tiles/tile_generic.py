@@ -1,4 +1,4 @@
-"""Tiles of linalg.generic, linalg.fill, tensor.empty and constants."""
+"""Tiles of linalg.generic, linalg.fill, tensor.empty and constants; the table of all patterns."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.generic import COMBINATION, LANE_DIM
 from rcompiler.passes.ir.tensor_ir import generic
 from rcompiler.passes.tiles.box import Box, extract, tile_type, type_of
-from rcompiler.passes.tiles.fuse import Fuser
+from rcompiler.passes.tiles.fuse import Fuser, Pattern
 from rcompiler.passes.tiles.indices import DYNAMIC, Indices, applied
 from rcompiler.passes.tiles.reads import Positions, Read, Reader, Steps
 from rcompiler.passes.tiles.sources import Source
+from rcompiler.passes.tiles.tile_pads import tile_concat, tile_pad
+from rcompiler.passes.tiles.tile_views import tile_collapse, tile_expand, tile_slice
 
 
 def tile_generic(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value | None:
@@ -230,3 +232,16 @@ def tile_gather(
         places = [applied(ir.AffineMap.get(rank, 0, [e]), at) for e in own]
         linalg.YieldOp([tensor.extract(value, places)])
     return op.result
+
+
+PATTERNS: dict[str, Pattern] = {
+    "arith.constant": tile_constant,
+    "linalg.fill": tile_fill,
+    "linalg.generic": tile_generic,
+    "tensor.collapse_shape": tile_collapse,
+    "tensor.concat": tile_concat,
+    "tensor.empty": tile_empty,
+    "tensor.expand_shape": tile_expand,
+    "tensor.extract_slice": tile_slice,
+    "tensor.pad": tile_pad,
+}

@@ -17,19 +17,19 @@ from torch_mlir.dialects import tensor
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.values import integer, integers
-from rcompiler.linalg.views import VIEWS
+from rcompiler.linalg.views import MOVES
 from rcompiler.passes.tiles.box import Box, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser, comes_from_operands
 from rcompiler.passes.tiles.indices import DYNAMIC, Indices
 
-MOVES = frozenset({*VIEWS, "tensor.pad", "tensor.concat", "tensor.insert_slice"})
+_MOVED = frozenset({*MOVES, "tensor.insert_slice"})
 
 
 def tile_pad(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value | None:
     """A pad of what of the source lies in the box."""
     source = op.operands[0]
     shape = list(type_of(source).shape)
-    if comes_from_operands(source, MOVES) or DYNAMIC in [*shape, *box.shape] or not box.is_dense:
+    if comes_from_operands(source, _MOVED) or DYNAMIC in [*shape, *box.shape] or not box.is_dense:
         return None
     indices = fuser.indices
     spans, before, after = [], [], []
@@ -69,7 +69,7 @@ def tile_concat(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Val
     """A concatenation of what of each operand lies in the box."""
     axis = integer(op, "dim")
     shapes = [list(type_of(v).shape) for v in op.operands]
-    if all(comes_from_operands(v, MOVES) for v in op.operands) or not box.is_dense:
+    if all(comes_from_operands(v, _MOVED) for v in op.operands) or not box.is_dense:
         return None
     if DYNAMIC in [*box.shape, *(n for shape in shapes for n in shape)]:
         return None

@@ -3,7 +3,7 @@
 from torch_mlir import ir
 
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.values import integer
+from rcompiler.linalg.values import defining, integer, ops_of
 
 # What an operation on vectors takes, in slots of an addition, of which there are two per cycle.
 # Measured with f32 and 512 bits on Zen 5, beside the load and the store of an element. Functions:
@@ -38,7 +38,7 @@ def body_cost(generic: Generic) -> float:
     """
     if generic.product is not None:
         return 2.0
-    return 2 * sum(_slots(view.operation.name) for view in generic.block.operations)
+    return 2 * sum(_slots(op.name) for op in ops_of(generic.block))
 
 
 def _slots(name: str) -> float:
@@ -54,14 +54,11 @@ def loop_cost(op: ir.Operation) -> float:
     those that move elements. Of an scf.if, those of both sides.
     """
     inside = 0.0
-    for region in op.regions:
-        for block in region.blocks:
-            for view in block.operations:
-                inner = view.operation
-                if inner.name in ("scf.for", "scf.if"):
-                    inside += loop_cost(inner)
-                else:
-                    inside += 2 * (inner.name in _MOVES or _slots(inner.name))
+    for inner in (inner for region in op.regions for inner in ops_of(region.blocks[0])):
+        if inner.name in ("scf.for", "scf.if"):
+            inside += loop_cost(inner)
+        else:
+            inside += 2 * (inner.name in _MOVES or _slots(inner.name))
     return inside * (_steps(op) if op.name == "scf.for" else 1)
 
 
@@ -78,13 +75,10 @@ def _steps(loop: ir.Operation) -> float:
 
 def _numbers(value: ir.Value) -> list[int]:
     """The constants that an index is chosen from or bounded by."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return []
-    op = owner.operation
-    if op.name == "arith.constant":
+    op = defining(value)
+    if op is not None and op.name == "arith.constant":
         return [integer(op, "value")]
-    if op.name not in ("arith.select", "arith.minsi", "arith.maxsi"):
+    if op is None or op.name not in ("arith.select", "arith.minsi", "arith.maxsi"):
         return []
     own = list(op.operands)[1:] if op.name == "arith.select" else list(op.operands)
     return [number for v in own for number in _numbers(v)]

@@ -20,7 +20,16 @@ from rcompiler.linalg.generic import Combination, Generic
 from rcompiler.linalg.independent_loops import Apart, in_vectors, independent_loops
 from rcompiler.linalg.pieces import core_of, pieces_of
 from rcompiler.linalg.roots import sums_in_parts
-from rcompiler.linalg.values import STAGE, element_of, integer, integers, shape_of
+from rcompiler.linalg.values import (
+    STAGE,
+    defining,
+    element_of,
+    integer,
+    integers,
+    operations,
+    ops_of,
+    shape_of,
+)
 from rcompiler.linalg.views import VIEWS, view_coordinates
 from rcompiler.passes.tiling.arithmetic import Arithmetic, Part, arithmetic
 from rcompiler.passes.tiling.body_cost import body_cost, loop_cost
@@ -33,9 +42,8 @@ Coordinates = tuple[Linear | None, ...]  # None: computed, or counted by a loop 
 
 def coordinate_of(index: ir.Value, dims: Sequence[Linear]) -> Linear | None:
     """Of an index in a linalg body, by the coordinates of its loops; None: it is computed."""
-    if not isinstance(index.owner, ir.Block) and index.owner.operation.name == "linalg.index":
-        return dims[integer(index.owner.operation, "dim")]
-    return None
+    op = defining(index)
+    return dims[integer(op, "dim")] if op is not None and op.name == "linalg.index" else None
 
 
 def read_by_loop(
@@ -58,12 +66,12 @@ def read_by_loop(
 
 def _places(op: ir.Operation, value: ir.Value) -> Iterator[list[ir.Value]]:
     """The indices of every tensor.extract of a value in an op."""
-    for region in op.regions:
-        for view in (v for block in region.blocks for v in block.operations):
-            inner = view.operation
-            if inner.name == "tensor.extract" and inner.operands[0] == value:
-                yield list(inner.operands)[1:]
-            yield from _places(inner, value)
+    for inner in operations(op):
+        if inner.name == "tensor.extract" and inner.operands[0] == value:
+            yield list(inner.operands)[1:]
+
+
+_Place = tuple[ir.Value, list[Linear]]  # an element of a value, by its coordinates
 
 
 @dataclass
@@ -176,11 +184,8 @@ class Tracer:
         """Result dims that the coordinates of a reduction below `value` do not contain; what a
         stage keeps was computed before.
         """
-        if isinstance(value.owner, ir.Block):
-            return
-        op = value.owner.operation
-        key = (value, tuple(at))
-        if key in seen:
+        op, key = defining(value), (value, tuple(at))
+        if op is None or key in seen:
             return
         seen.add(key)
         if op.name == "linalg.generic":
@@ -193,14 +198,9 @@ class Tracer:
                     d for d in range(rank) if d not in used and self._found.sizes[d] > 1
                 }
                 return
-            for k, operand in enumerate(generic.op.operands):
-                if k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]:
-                    self._find_columns(
-                        operand, [e(dims, self._split) for e in generic.expressions[k]], seen
-                    )
-        elif op.name in VIEWS:
-            self._find_columns(op.operands[0], view_coordinates(op, at, self._split), seen)
-        elif op.name in ("tensor.pad", "tensor.concat"):
+            for operand, where in self._operands(generic, dims):
+                self._find_columns(operand, where, seen)
+        elif op.name != STAGE:
             for operand, where in self._parts(op, at):
                 self._find_columns(operand, where, seen)
 
@@ -227,15 +227,13 @@ class Tracer:
         op = value.owner.operation
         if op.name == "linalg.generic":
             self._read_generic(self._generic(op), at)
-        elif op.name in VIEWS:
-            self._read(op.operands[0], view_coordinates(op, at, self._split))
-        elif op.name in ("tensor.pad", "tensor.concat", STAGE):
+        elif op.name.startswith("scf."):
+            self._read_loop(op)
+        else:
             if op.name == STAGE:
                 self._found.stages.setdefault(op, []).append(tuple(at))
             for operand, where in self._parts(op, at):
                 self._read(operand, where)
-        elif op.name.startswith("scf."):
-            self._read_loop(op)
 
     def _read_loop(self, loop: ir.Operation) -> None:
         """A loop over tensors, which reads its operands anywhere."""
@@ -251,12 +249,23 @@ class Tracer:
         for value, k in self._arguments.items():
             found.reads[k] = Read(None, known=read_by_loop(loop, value, apart, axes))
 
-    def _parts(self, op: ir.Operation, at: list[Linear]) -> list[tuple[ir.Value, list[Linear]]]:
+    def _operands(self, generic: Generic, dims: list[Linear]) -> Iterator[_Place]:
+        """The operands that a generic reads, each where it does at some loop coordinates."""
+        for k, operand in enumerate(generic.op.operands):
+            if k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]:
+                yield operand, [e(dims, self._split) for e in generic.expressions[k]]
+
+    def _parts(self, op: ir.Operation, at: list[Linear]) -> list[_Place]:
+        """What an op that moves elements reads; of any other op nothing."""
+        if op.name in VIEWS:
+            return [(op.operands[0], view_coordinates(op, at, self._split))]
         if op.name == "tensor.pad":
             low = integers(op, "static_low")
             return [(op.operands[0], [c + -n for c, n in zip(at, low, strict=True)])]
         if op.name == STAGE:
             return [(op.operands[0], at)]
+        if op.name != "tensor.concat":
+            return []
         dim, offset, parts = integer(op, "dim"), 0, []
         for operand in op.operands:
             parts.append((operand, [c + -offset if d == dim else c for d, c in enumerate(at)]))
@@ -286,12 +295,11 @@ class Tracer:
             if generic.product is not None:
                 found.products.setdefault(generic.op, at)
         found.work.append(Part(cost, frozenset(self._axes_of(dims))))
-        for k, operand in enumerate(generic.op.operands):
-            if k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]:
-                self._read(operand, [e(dims, self._split) for e in generic.expressions[k]])
-        for view in generic.block.operations:
-            if view.operation.name == "tensor.extract":
-                value, *where = view.operation.operands
+        for operand, place in self._operands(generic, dims):
+            self._read(operand, place)
+        for op in ops_of(generic.block):
+            if op.name == "tensor.extract":
+                value, *where = op.operands
                 self._read_anywhere(value, tuple(coordinate_of(i, dims) for i in where))
 
     def _note_period(self, generic: Generic, form: Combination, dims: list[Linear]) -> None:

@@ -53,13 +53,11 @@ class SlidingFilter:
 def sliding_filter(op: ir.Operation) -> SlidingFilter | None:
     """`op` as a convolution of f32 with strides and dilations of 1, else None."""
     generic = Generic(op)
-    if not has_windows(generic) or not is_multiply_add(generic) or not _is_f32(generic):
+    if not has_windows(generic) or not is_multiply_add(generic):
         return None
-    for image, weights in ((0, 1), (1, 0)):
-        found = _as_filter(generic, image, weights)
-        if found is not None:
-            return found
-    return None
+    if any(element_of(v) != "f32" for v in generic.op.operands):
+        return None
+    return _as_filter(generic, 0, 1) or _as_filter(generic, 1, 0)
 
 
 def _as_filter(generic: Generic, image: int, weights: int) -> SlidingFilter | None:
@@ -98,8 +96,3 @@ def _window(generic: Generic, axis: int, expression: ir.AffineExpr) -> Window | 
         return None
     [pixel] = [d for d in terms if d != taps[0]]
     return Window(axis, pixel, taps[0], generic.sizes[taps[0]])
-
-
-def _is_f32(generic: Generic) -> bool:
-    """Whether all operands are f32."""
-    return all(element_of(v) == "f32" for v in generic.op.operands)

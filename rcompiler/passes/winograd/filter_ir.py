@@ -122,9 +122,8 @@ class _Builder:
         pad = defining(image)
         if pad is None or pad.name != "tensor.pad" or len(pad.operands) != 1 or not any(high):
             return pad_high(image, high)
-        if scalar_number(pad_value(pad)) != 0.0:
-            return pad_high(image, high)
-        return _padded_again(pad, high)
+        zeros = scalar_number(pad_value(pad)) == 0.0
+        return _padded_again(pad, high) if zeros else pad_high(image, high)
 
     def _weights(self) -> ir.Value:
         """G g G^T, [i, j, .., weights without taps]: in f64, rounded once."""
