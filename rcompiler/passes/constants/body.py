@@ -72,6 +72,20 @@ def read_body(block: ir.Block, inputs: int) -> Body | None:
     return Body(tuple(reader.steps), result, "; ".join([*text, reader.names[result]]))
 
 
+def is_float_cast(block: ir.Block) -> bool:
+    """Whether a body is one cast of its first argument between f32 and f64."""
+    if len(block.operations) != 2:
+        return False
+    [cast, terminator] = [view.operation for view in block.operations]
+    if cast.name not in ("arith.extf", "arith.truncf"):
+        return False
+    [value] = cast.operands
+    floats = all(isinstance(v.type, ir.F32Type | ir.F64Type) for v in (value, cast.results[0]))
+    return (
+        floats and value == block.arguments[0] and list(terminator.operands) == list(cast.results)
+    )
+
+
 class _Reader:
     """The values of a body by number, with their names and the steps that make them."""
 
