@@ -12,12 +12,12 @@ from torch_mlir import ir
 from rcompiler.errors import ArtifactError, InvalidModel
 from rcompiler.linalg.dense import dense_array
 from rcompiler.linalg.element_types import item_bytes
-from rcompiler.passes.constants.deferred import Constant, write
 from rcompiler.passes.ir.module_device import ATTRIBUTE, device_of
 from rcompiler.passes.schedule.program_ir import read_kernels, read_programs
 from rcompiler.rammer.encode import encode, event_ids
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.program import Program, Run
+from rcompiler.runtime.deferred import Constant, write
 
 _CHECK = ((), "int64", 8)  # shape, type and bytes
 
@@ -144,10 +144,11 @@ def _indices(attribute: ir.Attribute) -> Indices:
 
 def write_constants(
     module: ir.Operation, constants: Mapping[str, Constant], arena: np.ndarray
-) -> None:
-    """Write every constant buffer of the programs into ``arena`` (uint8), at its offset. Raises
-    ArtifactError if one is missing.
+) -> dict[int, Constant]:
+    """Write every constant buffer of the programs into ``arena`` (uint8), at its offset; the
+    constants by these. Raises ArtifactError if one is missing.
     """
+    placed: dict[int, Constant] = {}
     for view in module.regions[0].blocks[0].operations:
         if view.operation.name != "vdevice.program":
             continue
@@ -164,6 +165,8 @@ def write_constants(
                     )
                 place = arena[offset : offset + size].view(array.dtype)
                 write(array, place.reshape(array.shape))
+                placed[offset] = array
+    return placed
 
 
 def _constant_of(attribute: ir.Attribute, constants: Mapping[str, Constant]) -> Constant:
