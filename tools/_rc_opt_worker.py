@@ -14,8 +14,8 @@ from rcompiler import dialects
 from rcompiler.errors import CompilerError, ScheduleTextError
 from rcompiler.passes import _reproducer, find, names
 from rcompiler.passes._pipeline_text import build
-from rcompiler.passes.constants.deferred import Constant, whole
 from rcompiler.passes.constants.model_context import ModelContext, as_declared
+from rcompiler.runtime.deferred import Constant, whole
 from rcompiler.schedule_text import is_schedule_form, mlir_form, schedule_form
 from rcompiler.tools._data import read_arrays, write_arrays
 from rcompiler.tools._diagnostics import Diagnostics, Origin

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch_mlir import ir
@@ -39,6 +39,7 @@ from rcompiler.options import CompileOptions, OwnPolicy
 from rcompiler.passes import Element, find
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.constants.model_context import ModelContext, context_of
+from rcompiler.passes.constants.storing import storage_of
 from rcompiler.passes.ir.clone import copy_module
 from rcompiler.passes.roller_tile import tile_operators
 from rcompiler.passes.schedule.tables import (
@@ -60,9 +61,17 @@ from rcompiler.runtime.gpu.launches import independent
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import arena, require
 from rcompiler.runtime.program import IndexCheck, IndexRange
+from rcompiler.runtime.storage import Storage
 
 # Options that both lowerings have.
 _CHOSEN = ("fusion", "normalise", "roots", "roller_policy", "eus", "policy", "kernels")
+
+
+class Weights(NamedTuple):
+    """The constants as the code reads them, and how a file keeps them."""
+
+    constants: np.ndarray
+    storage: Storage
 
 
 class Compilation:
@@ -230,7 +239,7 @@ class Compilation:
         machine = Machine(self._target_name, "gpu", code.image.chip, tools=code.made.tools)
         return self._artifact(code.image, machine, tables, weights, scheduler)
 
-    def _proved(self, module: ir.Module) -> tuple[Tables, np.ndarray]:
+    def _proved(self, module: ir.Module) -> tuple[Tables, Weights]:
         """The schedule as data, when it is proved right, and the weights of the model."""
         self.steps.begin("prove")
         tables = proved_tables(module.operation)
@@ -238,15 +247,16 @@ class Compilation:
         total = sum((*tables.memory(), *inputs, *outputs))
         require(total, "inputs, outputs, weights and temporary tensors of the model")
         weights = arena(tables.memory()[1], "weights of the model")
-        write_constants(module.operation, context_of(module.operation).arrays, weights)
-        return tables, weights
+        arrays = context_of(module.operation).arrays
+        placed = write_constants(module.operation, arrays, weights)
+        return tables, Weights(weights, storage_of(placed, weights))
 
     def _artifact(
         self,
         image: Image | GpuImage,
         machine: Machine,
         tables: Tables,
-        weights: np.ndarray,
+        weights: Weights,
         scheduler: CompileOptions,
     ) -> Artifact:
         kernels, stages = tables.kernels.values(), self._texts.all()
@@ -273,7 +283,8 @@ class Compilation:
             ranges=tuple(IndexRange(name, *_range(i)) for name, i in _told(tables.inputs)),
             checks=tuple(IndexCheck(*_range(i)) for _, i in _told(tables.checks)),
             arena_bytes=tables.memory()[0],
-            constants=weights,
+            constants=weights.constants,
+            storage=weights.storage,
             target=machine.name,
             cpu_flags=machine.flags,
             provenance=provenance(

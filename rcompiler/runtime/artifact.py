@@ -1,7 +1,7 @@
 """A compiled model as data: code, schedule, weights, signature. Saved as one `.rcx` file.
 
     Artifact(...).save("model.rcx")
-    artifact = Artifact.load("model.rcx")      # weights are mapped, not copied
+    artifact = Artifact.load("model.rcx")      # weights are mapped, not copied; some are made
 
 The certificate is one hash over code, tables, weights and signature: equal certificates mean equal
 results, whatever the stage texts and provenance say.
@@ -11,6 +11,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import ArtifactError
-from rcompiler.runtime import code_section, container
+from rcompiler.runtime import code_section, container, storage
 from rcompiler.runtime.code_section import Code
+from rcompiler.runtime.container import MappedFile
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty, room_for
@@ -38,6 +40,7 @@ from rcompiler.runtime.program import (
     check_range,
     check_tensor,
 )
+from rcompiler.runtime.storage import Storage
 from rcompiler.runtime.untrusted import integer, integers, string, strings
 
 __all__ = ["Artifact", "KernelEntry", "Program", "Tensor"]
@@ -45,7 +48,8 @@ __all__ = ["Artifact", "KernelEntry", "Program", "Tensor"]
 _BYTES = Path("the bytes of a model")  # what messages call them, in the place of a path
 _STAGE = "stage:"
 _MAX_STAGE = 1 << 30
-_DECISIVE = ("clocks", "code", "tables", "weights")  # sections
+_WEIGHTS = "weights"
+_DECISIVE = ("clocks", "code", "tables", _WEIGHTS)  # sections
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +62,7 @@ class Artifact:
         programs: launches, run in this order.
         inputs, outputs: signature; external bases in this order.
         arena_bytes: temporary memory, shared by all programs.
-        constants: uint8[bytes], packed weights.
+        constants: uint8[bytes], packed weights, as the code reads them.
         target, cpu_flags: what the code was compiled for, and what it needs of /proc/cpuinfo.
         provenance: where it comes from: versions, policy, hash of the model. No times, no paths.
         proof: what the checker needs beside the streams, as JSON data; {} for none.
@@ -66,6 +70,7 @@ class Artifact:
         stages: texts by name: the compilation stages, and the report as JSON.
         ranges: of inputs whose elements are indices.
         checks: of indices that the model computes; external bases behind those of the outputs.
+        storage: which of the constants a file does not have, because a load makes them.
 
     Raises:
         ArtifactError: the constants are no block of bytes.
@@ -86,6 +91,7 @@ class Artifact:
     stages: Mapping[str, str] = field(default_factory=dict)
     ranges: tuple[IndexRange, ...] = ()
     checks: tuple[IndexCheck, ...] = ()
+    storage: Storage = field(default_factory=Storage)
 
     def __post_init__(self) -> None:
         constants = self.constants
@@ -108,6 +114,7 @@ class Artifact:
             ArtifactError: naming the first contradiction.
         """
         self.image.check()
+        self.storage.check(self.constants.size)
         if not 0 <= self.arena_bytes <= MAX_BYTES:
             raise ArtifactError(f"artifact: impossible arena of {self.arena_bytes} bytes")
         for tensor in (*self.inputs, *self.outputs):
@@ -143,8 +150,8 @@ class Artifact:
     @cached_property
     def certificate(self) -> str:
         """Hex sha256 over everything that decides the results."""
-        header, sections = self._encoded()
-        return _certificate(header, {name: container.describe(s) for name, s in sections.items()})
+        described = {name: container.describe(data) for name, data in self._sections().items()}
+        return _certificate(self._header(), described)
 
     def stage(self, name: str) -> str:
         """The text of a compilation stage.
@@ -199,9 +206,11 @@ class Artifact:
             ArtifactError: naming the file, the reason and what to do.
             DeviceError: there is not enough memory or address space.
         """
-        with room_for(f"{container.shown(path)}: reading it"):
-            read = container.read(Path(path), full, mapped, sha256)
-            return _checked(path, *read)
+        with (
+            room_for(f"{container.shown(path)}: reading it"),
+            container.reading(Path(path), full, mapped, sha256) as (header, sections, file),
+        ):
+            return _checked(path, header, sections, full, file)
 
     @staticmethod
     def from_bytes(data: bytes) -> "Artifact":
@@ -220,55 +229,97 @@ class Artifact:
             )
         with room_for(f"{_BYTES}: reading them"):
             read = container.parsed(_BYTES, np.frombuffer(data, np.uint8), full=True)
-            return _checked(_BYTES, *read)
+            return _checked(_BYTES, *read, full=True)
 
     def _whole(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and sections of the file."""
-        header, sections = self._encoded()
-        header = {**header, "certificate": self.certificate, "provenance": dict(self.provenance)}
+        header, sections = self._header(), self._sections()
+        header |= {"certificate": self.certificate, "provenance": dict(self.provenance)}
+        if self.storage.recipes:
+            header[_WEIGHTS] = self.storage.header(self.constants)
+            sections[_WEIGHTS] = self.storage.section(self.constants)
         for name in self.stages:
             sections[_STAGE + name] = _packed(self.stages, name)
         return header, dict(sorted(sections.items()))
 
-    def _encoded(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Header and sections that decide the results, as the certificate covers them."""
-        proof = dict(self.proof)
-        boxes = proof.pop("kernels", None)
-        code = Code(self.image, self.kernels, self.target, self.cpu_flags, boxes)
-        streams = [stream for program in self.programs for stream in program.streams]
+    def _header(self) -> dict[str, Any]:
+        """The part of the header that decides the results, as the certificate covers it."""
         header = {
             "programs": [_encode_program(program) for program in self.programs],
             "inputs": [[t.name, list(t.shape), t.dtype] for t in self.inputs],
             "outputs": [[t.name, list(t.shape), t.dtype] for t in self.outputs],
             "arena_bytes": self.arena_bytes,
-            "proof": proof,
+            "proof": {name: note for name, note in self.proof.items() if name != "kernels"},
         }
         if self.ranges:
             header["ranges"] = [[r.input, r.first, r.last, r.reader] for r in self.ranges]
         if self.checks:
             header["checks"] = [[c.first, c.last, c.reader] for c in self.checks]
+        return header
+
+    def _sections(self) -> dict[str, np.ndarray]:
+        """The sections that decide the results, with all weights."""
+        boxes = self.proof.get("kernels")
+        code = Code(self.image, self.kernels, self.target, self.cpu_flags, boxes)
+        streams = [stream for program in self.programs for stream in program.streams]
         tables = np.concatenate([np.empty(0, "<i8"), *streams]).astype("<i8")
-        return header, {
+        return {
             "clocks": np.frombuffer(self.clocks, np.uint8),
             "code": code.packed(),
             "tables": tables.view(np.uint8),
-            "weights": self.constants,
+            _WEIGHTS: self.constants,
         }
 
 
 def _checked(
-    path: str | Path, header: Mapping[str, Any], sections: Mapping[str, np.ndarray]
+    path: str | Path,
+    header: Mapping[str, Any],
+    sections: Mapping[str, np.ndarray],
+    full: bool,
+    file: MappedFile | None = None,
 ) -> Artifact:
-    """The artifact of a file that is whole. Raises ArtifactError unless it is consistent."""
-    artifact, claimed = container.decoded(str(path), lambda: _decode(header, sections))
-    if claimed != _certificate(artifact._encoded()[0], header["sections"]):
+    """The artifact of a file that is whole. Raises ArtifactError unless it is consistent.
+
+    full, file: see `storage.loaded`.
+    """
+
+    def decode() -> tuple[Artifact, str, Mapping[str, Any]]:
+        with _named(path):
+            weighed = _with_weights(header, sections, full, file)
+        return _decode(header, *weighed)
+
+    artifact, claimed, described = container.decoded(str(path), decode)
+    if claimed != _certificate(artifact._header(), described):
         raise ArtifactError(f"{path}: the certificate is not of this content; compile again")
     artifact.__dict__["certificate"] = claimed
-    try:
+    with _named(path):
         artifact.check()
+    return artifact
+
+
+@contextmanager
+def _named(path: str | Path) -> Iterator[None]:
+    """What is said of an artifact names its file."""
+    try:
+        yield
     except ArtifactError as error:
         raise ArtifactError(f"{path}: {error}") from None
-    return artifact
+
+
+def _with_weights(
+    header: Mapping[str, Any],
+    sections: Mapping[str, np.ndarray],
+    full: bool,
+    file: MappedFile | None,
+) -> tuple[Mapping[str, np.ndarray], Storage, Mapping[str, Any]]:
+    """The sections with all weights, how the file keeps those, and what is certified of each."""
+    described, made = header["sections"], header.get(_WEIGHTS)
+    if made is None:
+        return sections, Storage(), described
+    weights, kept = storage.loaded(made, sections[_WEIGHTS], full, file)
+    if file is None:  # the bytes of the file, of which the weights are a copy, may go
+        sections = {name: data.copy() for name, data in sections.items() if name != _WEIGHTS}
+    return {**sections, _WEIGHTS: weights}, kept, {**described, _WEIGHTS: made}
 
 
 def _packed(texts: Mapping[str, str], name: str) -> np.ndarray:
@@ -297,8 +348,11 @@ def _encode_program(program: Program) -> dict[str, Any]:
     }
 
 
-def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, str]:
-    """Dataclasses from untrusted JSON; wrong types raise what `container.decoded` catches."""
+def _decode(
+    header: Any, sections: Mapping[str, np.ndarray], kept: Storage, described: Mapping[str, Any]
+) -> tuple[Artifact, str, Mapping[str, Any]]:
+    """Dataclasses from untrusted JSON, the certificate, and what it is of; wrong types raise what
+    `container.decoded` catches."""
     words = sections["tables"].view("<i8")
     programs = []
     start = 0
@@ -332,7 +386,8 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
             IndexCheck(integer(first), integer(last), string(reader))
             for first, last, reader in header.get("checks", [])
         ),
-        constants=sections["weights"],
+        constants=sections[_WEIGHTS],
+        storage=kept,
         target=code.target,
         cpu_flags=code.cpu_flags,
         provenance={string(k): string(v) for k, v in header["provenance"].items()},
@@ -346,7 +401,7 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
             }
         ),
     )
-    return artifact, string(header["certificate"])
+    return artifact, string(header["certificate"]), described
 
 
 def _decode_program(entry: Any, streams: tuple[np.ndarray, ...]) -> Program:

@@ -3,7 +3,8 @@
     0    magic "\\x93RCX", format version u32, header bytes u64, 16 zeros, sha256 of all that and of
          the header; 64 in all
     64   header: JSON, keys sorted, without spaces
-    ..   sections, each at a multiple of 64 bytes, in the order of the header, zeros between
+    ..   sections in the order of the header, each at a multiple of 64 bytes, or of 4096 where it is
+         larger than 8 MiB, zeros between
 
 Equal content gives equal bytes: there is no time, path or random number in the file, and no byte
 that is not checked: it is hashed, or it must be zero.
@@ -32,21 +33,23 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import ArtifactError, DeviceError
+from rcompiler.runtime.memory import address
 from rcompiler.runtime.untrusted import integer
 
 MAGIC = b"\x93RCX"
-VERSION = 9  # of the format
+VERSION = 10  # of the format
 _PREFIX = struct.Struct("<4sIQ16x")
 _DIGEST = hashlib.sha256().digest_size
 _START = _PREFIX.size + _DIGEST  # of the header
 _ALIGNMENT = 64
-_STRONG_UP_TO = 8 << 20
+PAGE = 4096  # of most machines, whatever this one has
+STRONG_UP_TO = 8 << 20  # bytes of a section that every load checks by its sha256
 _CHUNK = 4 << 20
 _MAX_HEADER = 1 << 30
 _MOST_SHOWN = 300  # characters of what a caller passed
@@ -90,7 +93,7 @@ def _write(file: BinaryIO, header: Json, sections: Mapping[str, np.ndarray]) -> 
     file.write(hashlib.sha256(prefix + text).digest())
     file.write(text)
     for data in sections.values():
-        file.write(bytes(-file.tell() % _ALIGNMENT))
+        file.write(bytes(-file.tell() % _alignment(data.size)))
         file.write(np.ascontiguousarray(data).data)
 
 
@@ -122,6 +125,17 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         ) from None
 
 
+class MappedFile(NamedTuple):
+    """A file whose bytes are mapped. handle: of the open file; start: address of its first byte."""
+
+    handle: int
+    start: int
+
+    def offset(self, part: np.ndarray) -> int:
+        """Where a part of the mapping begins in the file."""
+        return address(part) - self.start
+
+
 def read(
     path: Path, full: bool = False, mapped: bool = True, sha256: str | None = None
 ) -> tuple[Json, dict[str, np.ndarray]]:
@@ -135,10 +149,21 @@ def read(
     Raises:
         ArtifactError: naming the file, the reason and the remedy.
     """
-    data = contents(path, mapped and sha256 is None)
-    if sha256 is not None:
-        _check_pin(path, data, sha256)
-    return parsed(path, data, full)
+    with reading(path, full, mapped, sha256) as (header, sections, _):
+        return header, sections
+
+
+@contextmanager
+def reading(
+    path: Path, full: bool = False, mapped: bool = True, sha256: str | None = None
+) -> Iterator[tuple[Json, dict[str, np.ndarray], MappedFile | None]]:
+    """The same, and the file as long as it is open; None if it is not mapped."""
+    with _opened(path) as file:
+        data = _content(path, file, mapped := mapped and sha256 is None)
+        if sha256 is not None:
+            _check_pin(path, data, sha256)
+        there = MappedFile(file.fileno(), address(data)) if mapped else None
+        yield *parsed(path, data, full), there
 
 
 def parsed(path: Path, data: np.ndarray, full: bool = False) -> tuple[Json, dict[str, np.ndarray]]:
@@ -169,19 +194,39 @@ def parsed(path: Path, data: np.ndarray, full: bool = False) -> tuple[Json, dict
 
 def contents(path: Path, mapped: bool = True) -> np.ndarray:
     """uint8[size] of a plain file, mapped or read into memory. Raises ArtifactError."""
-    try:
+    with _opened(path) as file:
+        return _content(path, file, mapped)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """A plain file. Raises ArtifactError."""
+    with _readable(path):
         # Not blocking: opening a FIFO that nobody writes to would wait for ever.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            status = os.fstat(file.fileno())
-            if stat.S_ISDIR(status.st_mode):
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            if not stat.S_ISREG(status.st_mode):
-                raise _fault(path, "it is no plain file", "give a file written by save()")
-            if not status.st_size or not mapped:
-                return np.frombuffer(file.read(), np.uint8)
-            flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE
-            memory = mmap.mmap(file.fileno(), status.st_size, flags=flags, prot=mmap.PROT_READ)
-            return np.frombuffer(memory, np.uint8)
+        file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
+    with file:
+        yield file
+
+
+def _content(path: Path, file: BinaryIO, mapped: bool) -> np.ndarray:
+    with _readable(path):
+        status = os.fstat(file.fileno())
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(status.st_mode):
+            raise _fault(path, "it is no plain file", "give a file written by save()")
+        if not status.st_size or not mapped:
+            return np.frombuffer(file.read(), np.uint8)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE
+        memory = mmap.mmap(file.fileno(), status.st_size, flags=flags, prot=mmap.PROT_READ)
+        return np.frombuffer(memory, np.uint8)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What the system says of a file that cannot be read, as our errors."""
+    try:
+        yield
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise _no_room(path) from None
@@ -214,7 +259,7 @@ def _check_pin(path: Path, data: np.ndarray, sha256: str) -> None:
 def describe(data: np.ndarray) -> Json:
     """What the header says of a section: size, sha256 and, for a large one, CRC-32 of chunks."""
     entry: Json = {"size": int(data.size), "sha256": hashlib.sha256(data.data).hexdigest()}
-    if data.size > _STRONG_UP_TO:
+    if data.size > STRONG_UP_TO:
         entry["crc32"] = [
             zlib.crc32(data[i : i + _CHUNK].data) for i in range(0, data.size, _CHUNK)
         ]
@@ -238,9 +283,10 @@ def _sections(
     end = _START + header_size
     # JSON keys are sorted, so the order of the sections is the order of their names.
     for name, entry in header["sections"].items():  # type: ignore[attr-defined]
-        start = -(-end // _ALIGNMENT) * _ALIGNMENT
+        size = integer(entry["size"])
+        start = -(-end // _alignment(size)) * _alignment(size)
         zeros = data[end:start]
-        end = start + integer(entry["size"])
+        end = start + size
         if not start <= end <= data.size or zeros.any():
             raise ValueError
         sections[name] = entry, data[start:end]
@@ -249,8 +295,13 @@ def _sections(
     return header, sections
 
 
+def _alignment(size: int) -> int:
+    """Of where a section begins: pages of a large one can be mapped elsewhere in memory."""
+    return PAGE if size > STRONG_UP_TO else _ALIGNMENT
+
+
 def _intact(entry: Json, data: np.ndarray, full: bool) -> bool:
-    large = data.size > _STRONG_UP_TO
+    large = data.size > STRONG_UP_TO
     if large and _sums([data[i : i + _CHUNK].data for i in range(0, data.size, _CHUNK)]) != (
         entry.get("crc32")
     ):

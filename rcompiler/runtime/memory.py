@@ -18,6 +18,7 @@ from rcompiler.errors import DeviceError
 
 ALIGNMENT = 64
 _HUGE = 2 << 20  # bytes of a huge page
+_MAP_FIXED = 0x10  # of Linux: at this address, in the place of what is there
 
 
 def arena(size: int, what: str) -> np.ndarray:
@@ -41,6 +42,48 @@ def _ask_for_huge_pages(memory: mmap.mmap) -> None:
     """Fewer misses of the translation buffer (1 % of ResNet-50's time); a wish, not a need."""
     with contextlib.suppress(OSError):  # a kernel without them
         memory.madvise(mmap.MADV_HUGEPAGE)
+
+
+def map_file(place: np.ndarray, content: np.ndarray, file: int, offset: int) -> slice:
+    """Map whole pages of a file in the place of those of an arena: nothing is copied, and all
+    processes share them. They can be read only.
+
+    Args:
+        place: uint8[size] in an `arena`.
+        content: the same bytes of the file, which begin at `offset` of the open `file`.
+
+    Returns:
+        Which bytes are mapped; none where they do not lie in the same place of a page.
+
+    Raises:
+        DeviceError: the system refuses it.
+    """
+    start = address(place)
+    page = mmap.PAGESIZE
+    first = -start % page
+    last = max(first, (start + place.size) // page * page - start)
+    if (start - offset) % page or first == last or content.size != place.size:
+        return slice(0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE | _MAP_FIXED
+    where, size = ctypes.c_void_p(start + first), ctypes.c_size_t(last - first)
+    begin = ctypes.c_long(offset + first)
+    if libc.mmap(where, size, mmap.PROT_READ, flags, file, begin) != start + first:
+        raise DeviceError(
+            f"weights of the model: the system refuses to map {last - first} bytes of its file "
+            f"({os.strerror(ctypes.get_errno())}); load it with more address space (ulimit -v)"
+        )
+    # they are mapped twice, and would be counted twice
+    libc.madvise(ctypes.c_void_p(address(content) + first), size, mmap.MADV_DONTNEED)
+    return slice(first, last)
+
+
+def protect(array: np.ndarray) -> None:
+    """Let nobody write to an `arena` from now on, by this array or otherwise."""
+    array.flags.writeable = False
+    libc = ctypes.CDLL(None)
+    libc.mprotect(ctypes.c_void_p(address(array)), ctypes.c_size_t(array.size), mmap.PROT_READ)
 
 
 @contextmanager

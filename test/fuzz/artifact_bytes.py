@@ -42,6 +42,7 @@ from recrafted import joined, split  # noqa: E402
 import rcompiler  # noqa: E402
 from rcompiler.errors import CompilerError  # noqa: E402
 from rcompiler.runtime import tables  # noqa: E402
+from rcompiler.runtime.artifact import Artifact  # noqa: E402
 from rcompiler.tools import models  # noqa: E402
 from rcompiler.tools._data import random_inputs  # noqa: E402
 
@@ -56,6 +57,12 @@ _BASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "launches": ("tiny_matmul_chain", {"ops": 4, "width": 128}, {"eus": 3, "policy": "wave"}),
     "barriers": ("tiny_matmul_chain", {"ops": 4, "width": 128}, {"eus": 2, "policy": "bsp"}),
     "loops": ("lstm2", {"sequence": 24, "features": 32, "hidden": 32}, {"eus": 2}),
+    "tied": (
+        "gpt2_small",
+        {"sequence": 8, "layers": 1, "hidden": 64, "heads": 2, "vocabulary": 1001},
+        {"eus": 2},
+    ),
+    "filters": ("unet", {"image": 16, "width": 48, "depth": 1}, {"eus": 2, "roots": "winograd2"}),
     "gpu": ("two_branch", {"rows": 64, "width": 32}, {"target": "cuda:sm_80"}),
 }
 
@@ -161,6 +168,7 @@ class Base:
         path = folder / f"{name}.rcx"
         self.data = path.read_bytes()
         self.header, self.sections = split(path)
+        self.weights = Artifact.load(path).constants  # with those that a load makes
         with np.load(folder / f"{name}.npz") as arrays:
             self.inputs = {k[3:]: arrays[k] for k in arrays.files if k.startswith("in:")}
             outputs = [k for k in arrays.files if k.startswith("out:")]
@@ -201,7 +209,7 @@ def _with_other_weights(base: Base, file: Path) -> list[np.ndarray]:
     buffers = [*zip(*base.header["proof"]["buffers"], strict=True)]
     constant = tables.BUFFER_KINDS.index("constant")
     sections = {name: data.copy() for name, data in base.sections.items()}
-    weights, moved = sections["weights"], 0
+    sections["weights"], moved = base.weights.copy(), 0
     for old, new in zip(before, after, strict=True):
         for name, operands in old.items():
             for was, now in zip(operands, new.get(name, operands), strict=True):
@@ -209,12 +217,12 @@ def _with_other_weights(base: Base, file: Path) -> list[np.ndarray]:
                 if was == now or {ours[1], theirs[1]} != {constant} or ours[3] != theirs[3]:
                     continue
                 (to, size), start = ours[2:4], theirs[2]
-                weights[to : to + size] = base.sections["weights"][start : start + size]
+                sections["weights"][to : to + size] = base.weights[start : start + size]
                 moved += 1
     if not moved:
         return []
     other = file.with_suffix(".other.rcx")
-    joined(other, base.header, sections)
+    joined(other, {k: v for k, v in base.header.items() if k != "weights"}, sections)
     with closing(rcompiler.load(other, eus=2)) as model:
         return [np.array(result) for result in model(*base.inputs.values())]
 

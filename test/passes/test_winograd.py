@@ -11,9 +11,9 @@ from torch_mlir import ir
 
 from rcompiler.frontend.builder import Builder
 from rcompiler.passes import _pipeline_text
-from rcompiler.passes.constants.deferred import whole
 from rcompiler.passes.constants.fold import fold_constants
 from rcompiler.roller.winograd import filtering
+from rcompiler.runtime.deferred import whole
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from naive_linalg import Runner  # noqa: E402

@@ -108,8 +108,8 @@ def test_cut_off_grown_and_foreign_files(tmp_path: Path):
         path.write_bytes(content)
         with pytest.raises(ArtifactError, match="no compiled model|damaged or cut off"):
             Artifact.load(path)
-    path.write_bytes(good[:4] + (10).to_bytes(4, "little") + good[8:])
-    with pytest.raises(ArtifactError, match="format version 10, this reads version 9;"):
+    path.write_bytes(good[:4] + (9).to_bytes(4, "little") + good[8:])
+    with pytest.raises(ArtifactError, match="format version 9, this reads version 10;"):
         Artifact.load(path)
 
 

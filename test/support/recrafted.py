@@ -28,7 +28,10 @@ def split(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def joined(path: Path, header: Mapping[str, Any], sections: Mapping[str, np.ndarray]) -> None:
     """Write a file of these, with the hashes that belong to them."""
     facts = {name: container.describe(sections[name])["sha256"] for name in _DECISIVE}
-    decisive = {name: value for name, value in header.items() if name != "provenance"}
+    if isinstance(header.get("weights"), dict):  # of which a load makes some
+        facts["weights"] = header["weights"].get("sha256")
+    undecided = ("provenance", "weights")
+    decisive = {name: value for name, value in header.items() if name not in undecided}
     text = json.dumps([decisive, facts], sort_keys=True, separators=(",", ":"))
     certificate = hashlib.sha256(text.encode()).hexdigest()
     container.write(path, {**header, "certificate": certificate}, dict(sorted(sections.items())))

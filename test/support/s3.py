@@ -21,8 +21,8 @@ from rcompiler.frontend.dtypes import numpy_dtype, to_storage
 from rcompiler.options import CompileOptions
 from rcompiler.passes import Element
 from rcompiler.passes._pipeline_text import runner
-from rcompiler.passes.constants.deferred import Constant, whole
 from rcompiler.passes.constants.model_context import ModelContext, context_of
+from rcompiler.runtime.deferred import Constant, whole
 
 
 @dataclass(frozen=True)

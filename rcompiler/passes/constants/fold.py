@@ -7,9 +7,9 @@ What the pass fold-constants does, as a function of the arrays that travel besid
 becomes
     %p = arith.constant dense_resource<w_89ab> : tensor<4x4x3x3x16x16xf32>
 
-Moves are numpy views, and arithmetic is deferred (`deferred`), so a chain is copied once: to its
-place in the weights of the model. The key of a result is a hash of the keys it came from and of
-what was done, not of its bytes.
+Nothing is computed yet (`Deferred`), so a chain is copied once: to its place in the weights of the
+model. What is made of one source by steps that a compiled file can repeat knows them (`Derived`).
+The key of a result is a hash of the keys it came from and of what was done, not of its bytes.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ from rcompiler.linalg.element_types import numpy_type
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.values import bytes_of, integer, integers, ops_of, shape_of
-from rcompiler.passes.constants.deferred import Constant, reshape, whole
 from rcompiler.passes.constants.generic import evaluate_generic
+from rcompiler.passes.constants.moves import derive, is_splat
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import erase_dead
+from rcompiler.runtime.deferred import Constant, whole
+from rcompiler.runtime.recipes import Pad, Reshape
 
 INLINE_ELEMENTS = 64  # larger constants live beside the module
 MOST_BYTES = 1 << 30  # of one result
@@ -149,32 +151,23 @@ def _evaluate(op: ir.Operation, known: Mapping[ir.Value, Known]) -> Known | None
     return Known(array, _hash([k.digest for k in parents], text, op.results[0].type))
 
 
-def is_splat(array: np.ndarray) -> bool:
-    """Whether an array is one element seen many times."""
-    return array.size == 1 or not any(array.strides)
-
-
 def _reshape(op: ir.Operation, inputs: Sequence[Constant]) -> tuple[Constant, str]:
-    shape = shape_of(op.results[0])
     [array] = inputs
-    if isinstance(array, np.ndarray) and is_splat(array):
-        return np.broadcast_to(array.reshape(-1)[:1].reshape(()), shape), "reshape"
-    return reshape(array, shape), "reshape"
+    return derive(array, Reshape(tuple(shape_of(op.results[0])))), "reshape"
 
 
-def _pad(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str] | None:
+def _pad(op: ir.Operation, inputs: Sequence[Constant]) -> tuple[Constant, str] | None:
     number = scalar_of(pad_value(op))
     [array] = inputs
     if number is None or len(op.operands) != 1:
         return None
     low, high = integers(op, "static_low"), integers(op, "static_high")
-    shape = shape_of(op.results[0])
-    text = f"pad {low} {high} {number.tobytes().hex()}"
-    if is_splat(array) and array.reshape(-1)[:1].tobytes() == number.tobytes():
-        return np.broadcast_to(array.reshape(-1)[0], shape), text
-    made = np.full(shape, number, array.dtype)
-    made[tuple(slice(a, a + n) for a, n in zip(low, array.shape, strict=True))] = array
-    return made, text
+    shape, fill = tuple(shape_of(op.results[0])), number.tobytes()
+    text = f"pad {low} {high} {fill.hex()}"
+    if isinstance(array, np.ndarray) and is_splat(array):
+        if array.reshape(-1)[:1].tobytes() == fill:
+            return np.broadcast_to(array.reshape(-1)[0], shape), text
+    return derive(array, Pad(tuple(low), shape, fill)), text
 
 
 def _box(op: ir.Operation) -> tuple[tuple[slice, ...], str]:
@@ -221,7 +214,7 @@ _EVALUATE: dict[str, _Evaluate] = {
     "tensor.expand_shape": _reshape,
     "tensor.extract_slice": _moving(_extract_slice),
     "tensor.insert_slice": _moving(_insert_slice),
-    "tensor.pad": _moving(_pad),
+    "tensor.pad": _pad,
 }
 
 

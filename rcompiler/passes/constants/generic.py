@@ -1,6 +1,7 @@
 """linalg.generic on constants: moves, elementwise arithmetic, small matrices times vectors.
 
-Moves are numpy views; what computes more than a block is `Deferred`. Bodies are evaluated with
+What is made of one constant by a move, by a cast of f32 and f64 or by a small matrix is `Derived`:
+a file can say how. What else computes more than a block is `Deferred`. Bodies are evaluated with
 numpy, bit for bit as the target would: only ops whose result IEEE 754 fixes. numpy computes f16 and
 bf16 in f32 and rounds, which is exact for + - * / and square root (f32 has more than twice their
 digits).
@@ -23,7 +24,9 @@ from rcompiler.linalg.element_types import numpy_type
 from rcompiler.linalg.generic import Combination, Generic
 from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import ops_of
-from rcompiler.passes.constants.deferred import BLOCK, Box, Constant, Deferred
+from rcompiler.passes.constants.moves import over_loops
+from rcompiler.runtime.deferred import BLOCK, Box, Constant, Deferred
+from rcompiler.runtime.recipes import Cast, Combine
 
 _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "arith.addf": np.add,
@@ -42,28 +45,17 @@ class _Nest:
     """A loop nest over constants, of which any box can be computed.
 
     operands: arrays, and for each of their dims the loop that it is, -1 for index 0. order: the
-    loops that the dims of the result are. sizes: of all loops. row: the loop, if any, along which
-    all results are made of the same terms.
+    loops that the dims of the result are. sizes: of all loops.
     """
 
     operands: Sequence[tuple[Constant, Sequence[int]]]
     order: Sequence[int]
     sizes: Sequence[int]
-    row: int | None = None
-
-    def move(self) -> Constant:
-        """The elements of the one operand."""
-        [(array, _)] = self.operands
-        return self._result(array.dtype, lambda view: view, math.inf)
 
     def arithmetic(self, dtype: np.dtype, compute: Callable[..., np.ndarray]) -> Constant:
         """compute: from views of the operands over a box of the loops, of extent 1 along those that
         an operand does not have, to such a view of the result.
         """
-        return self._result(dtype, compute, BLOCK)
-
-    def _result(self, dtype: np.dtype, compute: Callable[..., np.ndarray], most: float) -> Constant:
-        """most: elements that are computed at once."""
         kept = sorted(self.order)
         inner = tuple(d for d in range(len(self.sizes)) if d not in kept)
 
@@ -77,11 +69,11 @@ class _Nest:
             return over.transpose([kept.index(d) for d in self.order])
 
         shape = tuple(self.sizes[d] for d in self.order)
-        used = {d for _, dims in self.operands for d in dims} | {self.row}
+        used = {d for _, dims in self.operands for d in dims}
         computed = math.prod(n for d, n in enumerate(self.sizes) if d in used)
-        if computed <= most and not any(isinstance(a, Deferred) for a, _ in self.operands):
+        if computed <= BLOCK and not any(isinstance(a, Deferred) for a, _ in self.operands):
             return block(tuple(slice(0, n) for n in shape))
-        rows = {self.row}
+        rows: set[int] = set()
         for array, dims in self.operands:
             rows |= {dims[r] for r in array.rows} if isinstance(array, Deferred) else set()
         places = frozenset(place for place, d in enumerate(self.order) if d in rows)
@@ -113,16 +105,19 @@ def _elementwise(
     copied = copied_argument(generic.block)
     if len(dims) != len(inputs) or (copied is not None and copied >= len(inputs)):
         return None
-    operands = list(zip(inputs, dims, strict=True))
     maps = " ".join(map(str, generic.maps))
     if copied is not None:
-        moved = _Nest(operands[copied : copied + 1], order, generic.sizes).move()
+        moved = over_loops(inputs[copied], dims[copied], order, generic.sizes)
         return moved, f"generic {maps} {copied} copy"
     body = read_body(generic.block, len(inputs))
     if body is None:
         return None
     dtype = body(*(np.empty(0, array.dtype) for array in inputs)).dtype
-    made = _Nest(operands, order, generic.sizes).arithmetic(dtype, body)
+    if is_float_cast(generic.block):
+        made = over_loops(inputs[0], dims[0], order, generic.sizes, Cast(dtype.name))
+    else:
+        operands = list(zip(inputs, dims, strict=True))
+        made = _Nest(operands, order, generic.sizes).arithmetic(dtype, body)
     return made, f"generic {maps} {copied} {body.text}"
 
 
@@ -135,30 +130,16 @@ def _combination(
     dims, data = _loops_of(generic.maps[form.data]), inputs[form.data]
     if isinstance(start, ir.Block) or start.operation.name != "linalg.fill":
         return None
-    if row < 0 or dims is None or row in dims or scalar_of(start.operation.operands[0]) != 0.0:
+    if row < 0 or dims is None or row in dims or form.dim not in dims:
+        return None
+    if scalar_of(start.operation.operands[0]) != 0.0:
         return None
 
-    def compute(view: np.ndarray) -> np.ndarray:
-        sums = _multiply(form.matrix, np.moveaxis(view, (form.dim, row), (0, 1))[:, 0])
-        return np.moveaxis(sums[np.newaxis], (0, 1), (form.dim, row))
-
-    made = _Nest([(data, dims)], order, generic.sizes, row).arithmetic(data.dtype, compute)
+    used = [row if d == form.dim else d for d in dims]
+    kept = [d for d in dims if d >= 0]
+    combine = Combine(kept.index(form.dim), form.matrix)
+    made = over_loops(data, used, order, generic.sizes, combine)
     return made, f"combination {' '.join(map(str, generic.maps))}"
-
-
-def _multiply(matrix: Sequence[Sequence[float]], terms: np.ndarray) -> np.ndarray:
-    """matrix @ terms over the first dim; no two machines differ in a bit, as they may with a
-    library's product. Rows that have a factor in common share its product."""
-    sums = np.zeros((len(matrix), *terms.shape[1:]), terms.dtype)
-    for column, term in zip(zip(*matrix, strict=True), np.ascontiguousarray(terms), strict=True):
-        for size in {abs(factor) for factor in column if factor}:
-            product = term * terms.dtype.type(size)
-            for factor, total in zip(column, sums, strict=True):
-                if factor == size:
-                    total += product
-                elif factor == -size:
-                    total -= product
-    return sums
 
 
 def _loops_of(map_: ir.AffineMap) -> list[int] | None:
@@ -224,6 +205,20 @@ def read_body(block: ir.Block, inputs: int) -> Body | None:
     if result is None or len(terminator.operands) != 1:
         return None
     return Body(tuple(reader.steps), result, "; ".join([*text, reader.names[result]]))
+
+
+def is_float_cast(block: ir.Block) -> bool:
+    """Whether a body is one cast of its first argument between f32 and f64."""
+    if len(block.operations) != 2:
+        return False
+    cast, terminator = ops_of(block)
+    if cast.name not in ("arith.extf", "arith.truncf"):
+        return False
+    [value] = cast.operands
+    floats = all(isinstance(v.type, ir.F32Type | ir.F64Type) for v in (value, cast.results[0]))
+    return (
+        floats and value == block.arguments[0] and list(terminator.operands) == list(cast.results)
+    )
 
 
 class _Reader:

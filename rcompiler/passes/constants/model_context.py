@@ -14,8 +14,8 @@ from torch_mlir import ir
 
 from rcompiler.errors import InvalidModel, PipelineError
 from rcompiler.linalg.element_types import numpy_type
-from rcompiler.passes.constants.deferred import Constant
 from rcompiler.passes.constants.fold import constant_keys
+from rcompiler.runtime.deferred import Constant
 
 
 class ModelContext(ir.Context):

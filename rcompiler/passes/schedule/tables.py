@@ -17,7 +17,6 @@ from rcompiler.errors import ArtifactError, InvalidModel
 from rcompiler.linalg.dense import dense_array
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.values import integer, ops_of, string
-from rcompiler.passes.constants.deferred import Constant, write
 from rcompiler.passes.constants.fold import resource_key
 from rcompiler.passes.ir.module_device import ATTRIBUTE, device_of
 from rcompiler.passes.ir.operators import ops_in_module
@@ -26,6 +25,7 @@ from rcompiler.rammer.encode import encode, event_ids
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.program import Program, Run
 from rcompiler.rammer.validate import validate
+from rcompiler.runtime.deferred import Constant, write
 
 _CHECK = ((), "int64", 8)  # shape, type and bytes
 
@@ -147,10 +147,11 @@ def _indices(said: Any) -> Indices:
 
 def write_constants(
     module: ir.Operation, constants: Mapping[str, Constant], arena: np.ndarray
-) -> None:
-    """Write every constant buffer of the programs into ``arena`` (uint8), at its offset. Raises
-    ArtifactError if one is missing.
+) -> dict[int, Constant]:
+    """Write every constant buffer of the programs into ``arena`` (uint8), at its offset; the
+    constants by these. Raises ArtifactError if one is missing.
     """
+    placed: dict[int, Constant] = {}
     for program in ops_in_module(module, "vdevice.program"):
         for op in ops_of(program.regions[0].blocks[0]):
             if op.name == "vdevice.buffer" and "value" in op.attributes:
@@ -164,6 +165,8 @@ def write_constants(
                     )
                 place = arena[offset : offset + size].view(array.dtype)
                 write(array, place.reshape(array.shape))
+                placed[offset] = array
+    return placed
 
 
 def _constant_of(attribute: ir.Attribute, constants: Mapping[str, Constant]) -> Constant:

@@ -16,7 +16,7 @@ from rcompiler.linalg.constants import is_plus_zero
 from rcompiler.linalg.dense import dense_array
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import defining, yielded
-from rcompiler.passes.constants.deferred import Constant, whole
+from rcompiler.runtime.deferred import Constant, whole
 
 
 def is_zero(op: ir.Operation, zeros: Collection[ir.Value], finite: Collection[ir.Value]) -> bool:

@@ -71,7 +71,7 @@ class PackedFolder:
         artifact.save(scratch)
         data = scratch.read_bytes()
         # Sections stand in the order of their names, so weights come last.
-        start = len(data) - artifact.constants.size
+        start = len(data) - artifact.storage.section(artifact.constants).size
         return [self.put(data[:start]), self.put(data[start:])]
 
     def get_artifact(self, keys: Sequence[str], scratch: Path) -> Artifact:

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from rcompiler.passes import constants
-from rcompiler.passes.constants.deferred import Deferred, reshape, whole, write
+from rcompiler.runtime import deferred as deferred_module
+from rcompiler.runtime.deferred import Deferred, reshape, whole, write
 
 
 def counting(array, rows=()):
@@ -27,7 +27,7 @@ def numbers(*shape):
 @pytest.mark.parametrize("shape", [(), (0, 3), (7,), (5, 3, 7), (2, 1, 40)])
 @pytest.mark.parametrize("rows", [(), (0,), (1,)])
 def test_blocks_cover_all_elements_once(monkeypatch, shape, rows):
-    monkeypatch.setattr(constants.deferred, "BLOCK", 8)
+    monkeypatch.setattr(deferred_module, "BLOCK", 8)
     rows = [r for r in rows if r < len(shape)]
     array = numbers(*shape)
     deferred, boxes = counting(array, rows)
@@ -40,14 +40,14 @@ def test_blocks_cover_all_elements_once(monkeypatch, shape, rows):
 
 
 def test_blocks_are_the_last_dims(monkeypatch):
-    monkeypatch.setattr(constants.deferred, "BLOCK", 8)
+    monkeypatch.setattr(deferred_module, "BLOCK", 8)
     deferred, boxes = counting(numbers(3, 4, 2))
     write(deferred, np.empty((3, 4, 2), np.int32))
     assert boxes == [(slice(i, i + 1), slice(0, 4), slice(0, 2)) for i in range(3)]
 
 
 def test_a_reshape_writes_to_its_place(monkeypatch):
-    monkeypatch.setattr(constants.deferred, "BLOCK", 8)
+    monkeypatch.setattr(deferred_module, "BLOCK", 8)
     array = numbers(6, 4)
     deferred, boxes = counting(array)
     out = np.empty((2, 3, 4), np.int32)

@@ -1,0 +1,108 @@
+"""Which constants a compiled file has, and which of them a load makes.
+
+A source that is smaller than all that is made of it lies in the file in their place: filters
+instead of their Winograd form. So does one that lies there anyway: a table of embeddings that a
+product has in another layout.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcompiler.runtime.deferred import Constant, Deferred, write
+from rcompiler.runtime.memory import ALIGNMENT, address
+from rcompiler.runtime.recipes import Derived, Form, Permute, Recipe, Step, checked, plain
+from rcompiler.runtime.storage import Storage, layout
+
+# What a source has to save, or all lies in the file as it is: bytes, and a part of what is made.
+_LEAST = 16 << 10
+_LEAST_PART = 4
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A constant as what steps make of a source, of none if it is the source itself."""
+
+    source: Constant
+    steps: tuple[Step, ...]
+
+    @staticmethod
+    def of(array: Constant) -> _Made:
+        """The source lies in memory as it does in a file."""
+        source, steps = (array.source, array.steps) if isinstance(array, Derived) else (array, ())
+        if isinstance(source, Deferred) or source.flags.c_contiguous:
+            return _Made(source, steps)
+        order = np.argsort([-stride for stride in source.strides], kind="stable")
+        if not source.transpose(order).flags.c_contiguous:
+            return _Made(np.ascontiguousarray(source), steps)
+        turned = Derived(source.transpose(order), Permute(tuple(np.argsort(order).tolist())))
+        made = Derived(turned, *steps)
+        return _Made(made.source, made.steps)
+
+    @property
+    def root(self) -> tuple[int, int]:
+        """Equal where the bytes of the source are the same ones."""
+        source = self.source
+        return (id(source), 0) if isinstance(source, Deferred) else (address(source), source.nbytes)
+
+    @property
+    def form(self) -> Form | None:
+        """That of the source, by the types of a file, if a file may have the steps."""
+        dtype = plain(self.source.dtype)
+        form = None if dtype is None else Form(self.source.shape, dtype)
+        try:
+            return form if form is None or checked(form, self.steps) else None
+        except ValueError:
+            return None
+
+
+def storage_of(placed: Mapping[int, Constant], weights: np.ndarray) -> Storage:
+    """How a file keeps weights: uint8[bytes], with the constants at these offsets."""
+    there, groups = _groups(placed)
+    ends = {offset: offset + placed[offset].nbytes for group in groups for offset in group}
+    laid = layout(weights.size, sorted(ends.items()))
+    aside: list[np.ndarray] = []
+    end, recipes = laid.aside, []
+    for group in groups:
+        [first, *_] = group.values()
+        if first.root in there:
+            place = laid.place(there[first.root])
+        else:
+            place, source = end, first.source
+            own = np.zeros(-(-source.nbytes // ALIGNMENT) * ALIGNMENT, np.uint8)
+            write(source, own[: source.nbytes].view(source.dtype).reshape(source.shape))
+            aside.append(own)
+            end += own.size
+        for offset, made in group.items():
+            form = made.form
+            assert form is not None
+            crc32 = zlib.crc32(weights[offset : ends[offset]].data)
+            recipes.append(Recipe(offset, place, form, made.steps, crc32))
+    recipes.sort(key=lambda recipe: recipe.offset)
+    return Storage(tuple(recipes), np.concatenate(aside)) if aside else Storage(tuple(recipes))
+
+
+def _groups(
+    placed: Mapping[int, Constant],
+) -> tuple[dict[tuple[int, int], int], list[dict[int, _Made]]]:
+    """The offsets of sources that are constants themselves, and the constants that need not be in
+    the file, by offset, those of each source together.
+    """
+    found = {offset: _Made.of(array) for offset, array in placed.items()}
+    there = {made.root: offset for offset, made in found.items() if not made.steps}
+    groups: dict[tuple[int, int], dict[int, _Made]] = {}
+    for offset, made in found.items():
+        if made.steps and made.form is not None:
+            groups.setdefault(made.root, {})[offset] = made
+    worthwhile = []
+    for root, group in groups.items():
+        [first, *_] = group.values()
+        cost = 0 if root in there else first.source.nbytes
+        size = sum(placed[offset].nbytes for offset in group)
+        if size - cost >= max(_LEAST, size // _LEAST_PART):
+            worthwhile.append(group)
+    return there, worthwhile

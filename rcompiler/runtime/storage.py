@@ -1,0 +1,204 @@
+"""How a file keeps the weights of a model: most as they lie in memory, some as recipes.
+
+Filters that a compiler has transformed and weights that it has in two layouts are larger than what
+they come from. A file has their source once, and says how the rest is made (`recipes`); a load
+makes it, so that memory holds what the compiler put there, byte for byte.
+
+The section "weights" of a file with recipes: the runs of weights between what is made, in their
+order, then what only recipes read. A long run begins at the place in a page where it lies in
+memory, too: it is mapped there, and shared by all processes that load the file. Short ones are
+copied.
+"""
+
+import hashlib
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rcompiler.device.cgroups import usable_cpus
+from rcompiler.errors import ArtifactError
+from rcompiler.runtime import container, recipes
+from rcompiler.runtime.container import PAGE, MappedFile
+from rcompiler.runtime.deferred import write
+from rcompiler.runtime.memory import ALIGNMENT, arena, map_file, protect
+from rcompiler.runtime.recipes import MOST_GROWTH, Recipe
+from rcompiler.runtime.untrusted import integer, string
+
+SHARED = 256 << 10  # bytes of a run from which on it is mapped
+_MOST_BYTES = 1 << 46
+
+
+class Run(NamedTuple):
+    """Weights from begin to end; place: where they begin in the section."""
+
+    begin: int
+    end: int
+    place: int
+
+
+class Layout(NamedTuple):
+    """The section: its runs, and where what only recipes read begins."""
+
+    runs: list[Run]
+    aside: int
+
+    def place(self, offset: int) -> int:
+        """Where weights that are in a run lie in the section."""
+        [run] = [run for run in self.runs if run.begin <= offset < run.end]
+        return run.place + offset - run.begin
+
+
+def layout(size: int, made: Sequence[tuple[int, int]]) -> Layout:
+    """The section of so many bytes of weights. made: begin and end of what is made, in order."""
+    runs, end = [], 0
+    begins = [0, *(end for _, end in made)]
+    ends = [*(begin for begin, _ in made), size]
+    for begin, stop in zip(begins, ends, strict=True):
+        if begin < stop:
+            place = -(-end // ALIGNMENT) * ALIGNMENT
+            place += (begin - place) % PAGE if stop - begin >= SHARED else 0
+            runs.append(Run(begin, stop, place))
+            end = place + stop - begin
+    return Layout(runs, -(-end // ALIGNMENT) * ALIGNMENT)
+
+
+@dataclass(frozen=True, eq=False)
+class Storage:
+    """What of the weights a file does not have as it is.
+
+    Attributes:
+        recipes: in the order of what they make.
+        aside: uint8[bytes], what only recipes read.
+    """
+
+    recipes: tuple[Recipe, ...] = ()
+    aside: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint8))
+
+    def check(self, size: int) -> Layout:
+        """Where everything lies in the section of so many bytes of weights.
+
+        Nothing is reserved for what is made.
+
+        Raises:
+            ArtifactError: a recipe is impossible, or leads out of what is there.
+        """
+        laid = _laid(self.recipes, size)
+        kept = laid.aside + self.aside.size
+        for number, recipe in enumerate(self.recipes):
+            if not 0 <= recipe.source <= kept - recipe.form.nbytes:
+                raise _fault(number, "its source leads out of what the file keeps")
+        if self.recipes and size > min(_MOST_BYTES, MOST_GROWTH * kept):
+            raise ArtifactError(
+                f"artifact: {size} bytes of weights cannot be made of {kept}; "
+                "compile the model again"
+            )
+        return laid
+
+    def section(self, weights: np.ndarray) -> np.ndarray:
+        """The bytes that a file keeps of the weights."""
+        if not self.recipes:
+            return weights
+        laid = self.check(weights.size)
+        kept = np.zeros(laid.aside + self.aside.size, np.uint8)
+        for begin, end, place in laid.runs:
+            kept[place : place + end - begin] = weights[begin:end]
+        kept[laid.aside :] = self.aside
+        return kept
+
+    def header(self, weights: np.ndarray) -> dict[str, Any]:
+        """What the header says of the weights, if there are recipes."""
+        digest = hashlib.sha256(weights.data).hexdigest()
+        made = [recipe.data() for recipe in self.recipes]
+        return {"size": int(weights.size), "sha256": digest, "recipes": made}
+
+
+def _laid(made: Sequence[Recipe], size: int) -> Layout:
+    """The section of so many bytes of weights. Raises ArtifactError for an impossible recipe."""
+    found: list[tuple[int, int]] = []
+    for number, recipe in enumerate(made):
+        try:
+            result = recipe.result
+        except ValueError as error:
+            raise _fault(number, str(error)) from None
+        if recipe.offset < (found[-1][1] if found else 0):
+            raise _fault(number, "it overlaps with what the one before makes")
+        found.append((recipe.offset, recipe.offset + result.nbytes))
+        if found[-1][1] > size:
+            raise _fault(number, "it makes more than there is room for")
+    return layout(size, found)
+
+
+def loaded(
+    entry: Any, kept: np.ndarray, full: bool, file: MappedFile | None
+) -> tuple[np.ndarray, Storage]:
+    """The weights of a file, read-only, of its header and section, and how it keeps them.
+
+    Args:
+        full: check their sha256, also of many.
+        file: what the section is mapped from; None: it lies in memory, and nothing is shared.
+
+    Raises:
+        ArtifactError: a recipe is impossible, or makes something else than it did for the compiler.
+        DeviceError: there is no memory for them.
+    """
+    made = tuple(map(recipes.decoded, entry["recipes"]))
+    size, digest = integer(entry["size"]), string(entry["sha256"])
+    if size < 0:
+        raise ValueError
+    laid = _laid(made, size)
+    if laid.aside > kept.size:
+        raise ArtifactError(
+            "artifact: the file keeps too little of the weights; compile the model again"
+        )
+    aside = kept[laid.aside :]
+    storage = Storage(made, aside if file is not None else aside.copy())
+    storage.check(size)
+    weights = arena(size, "weights of the model")
+    for begin, end, place in laid.runs:
+        _fill(weights[begin:end], kept[place : place + end - begin], file)
+    _make_all(made, kept, weights)
+    if (full or size <= container.STRONG_UP_TO) and hashlib.sha256(
+        weights.data
+    ).hexdigest() != digest:
+        raise ArtifactError("artifact: the weights that are made are not those of the compiler")
+    protect(weights)
+    return weights, storage
+
+
+def _fill(place: np.ndarray, kept: np.ndarray, file: MappedFile | None) -> None:
+    """Let a run of a file lie at a place: its whole pages are mapped, if it is long."""
+    pages = slice(0)
+    if file is not None and kept.size >= SHARED:
+        pages = map_file(place, kept, file.handle, file.offset(kept))
+    place[: pages.start] = kept[: pages.start]
+    place[pages.stop :] = kept[pages.stop :]
+
+
+def _make_all(made: Sequence[Recipe], kept: np.ndarray, weights: np.ndarray) -> None:
+    """All that is made, on several threads where the system gives them."""
+    # Imported here: most models have no recipes.
+    from concurrent.futures import ThreadPoolExecutor
+
+    def make(number: int) -> None:
+        recipe = made[number]
+        form = recipe.result
+        out = weights[recipe.offset : recipe.offset + form.nbytes]
+        write(recipe.made(kept), out.view(form.dtype).reshape(form.shape))
+        if zlib.crc32(out.data) != recipe.crc32:
+            raise _fault(number, "it makes other weights than it did for the compiler")
+
+    numbers = range(len(made))
+    try:
+        with ThreadPoolExecutor(min(4, usable_cpus())) as pool:
+            list(pool.map(make, numbers))
+    except RuntimeError:  # no thread can be started
+        list(map(make, numbers))
+
+
+def _fault(number: int, reason: str) -> ArtifactError:
+    return ArtifactError(
+        f"artifact: recipe {number} of the weights: {reason}; compile the model again"
+    )

@@ -1,0 +1,117 @@
+"""passes/constants/storing.py: what a file keeps, what it makes, and what is not worth it."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from rcompiler.passes.constants.storing import storage_of
+from rcompiler.runtime.deferred import Deferred, whole, write
+from rcompiler.runtime.recipes import Cast, Combine, Derived, Pad, Permute, Reshape
+from rcompiler.runtime.storage import Storage
+
+TWICE = ((1.0, 0.0), (0.5, 0.5), (0.5, -0.5), (0.0, 1.0))
+TURNED = Permute((1, 0))
+
+
+def numbers(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def grown(source):
+    return Derived(source, Cast("float64"), Combine(1, TWICE), Cast("float32"))
+
+
+def kept(*arrays) -> Storage:
+    """How a file keeps these, one behind the other; its recipes make them again."""
+    placed, end = {}, 0
+    for array in arrays:
+        placed[end] = array
+        end += -(-array.nbytes // 64) * 64
+    weights = np.zeros(end, np.uint8)
+    for offset, array in placed.items():
+        place = weights[offset : offset + array.nbytes].view(array.dtype)
+        write(array, place.reshape(array.shape))
+    storage = storage_of(placed, weights)
+    storage.check(weights.size)
+    section = storage.section(weights)
+    for recipe in storage.recipes:
+        wanted = np.ascontiguousarray(whole(placed[recipe.offset]))
+        assert np.ascontiguousarray(whole(recipe.made(section))).tobytes() == wanted.tobytes()
+    return storage
+
+
+def offsets(storage):
+    return [recipe.offset for recipe in storage.recipes]
+
+
+def test_a_source_that_is_smaller_lies_in_the_place_of_what_is_made():
+    w = numbers(20_000, 2)
+    storage = kept(numbers(64), grown(w))
+    assert offsets(storage) == [256] and storage.aside.tobytes() == w.tobytes()
+
+
+def test_one_source_does_for_all_that_is_made_of_it():
+    w = numbers(20_000, 2)
+    storage = kept(
+        grown(w), numbers(64), Derived(grown(w), Reshape((200, 400))), Derived(w, TURNED)
+    )
+    assert offsets(storage) == [0, 320_256, 640_256] and storage.aside.size == w.nbytes
+
+
+def test_a_source_that_is_a_weight_itself_is_kept_once():
+    w = numbers(400, 300)
+    storage = kept(Derived(w, TURNED), w, numbers(64))
+    assert offsets(storage) == [0] and storage.aside.size == 0
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_view_of_a_weight_is_known_as_one(padded):
+    """The importer transposes constants as views of numpy, before anything is derived."""
+    w = numbers(400, 301)
+    steps = (Pad((0, 0), (304, 400), bytes(4)), Reshape((19, 16, 400)), Permute((0, 2, 1)))
+    view = Derived(w.T, *steps) if padded else w.T
+    storage = kept(w, view)
+    assert len(storage.recipes) == 1 and storage.aside.size == 0
+    assert storage.recipes[0].steps[0] == TURNED
+
+
+def test_three_dims_are_turned_back_as_well():
+    w = numbers(40, 30, 50)
+    view = w.transpose(2, 0, 1)
+    assert offsets(kept(w, view)) == [w.nbytes]
+
+
+def test_what_saves_little_is_kept_as_it_is():
+    small = numbers(1500, 2)  # 12 KB
+    assert not kept(grown(small)).recipes
+    assert not kept(small, Derived(small, TURNED)).recipes
+    large = numbers(1000, 2048)
+    packed = (Pad((0, 0), (1024, 2048), bytes(4)), Reshape((64, 16, 2048)), Permute((0, 2, 1)))
+    assert not kept(Derived(large, *packed)).recipes  # 200 KB, but of 8 MB that a load would make
+    assert not kept(Derived(large, TURNED)).recipes
+    assert not kept().recipes
+
+
+def test_other_types_are_moved_as_bytes():
+    for dtype in (ml_dtypes.bfloat16, np.int8, np.float64, np.bool_):
+        w = numbers(800, 301).astype(dtype)
+        storage = kept(w, Derived(w, TURNED))
+        assert len(storage.recipes) == 1, dtype
+    w = numbers(400, 300).astype(np.complex128)
+    assert not kept(w, Derived(w, TURNED)).recipes
+
+
+def test_a_source_may_be_computed():
+    w = numbers(20_000, 2)
+    source = Deferred(w.shape, w.dtype, lambda box: w[box] * 2)
+    storage = kept(grown(source))
+    assert storage.aside.tobytes() == (w * 2).tobytes()
+
+
+def test_steps_that_no_file_may_have_are_done_by_the_compiler():
+    w = numbers(20_000, 2)
+    many = Derived(w, *[Cast("float64"), Cast("float32")] * 9, Combine(1, TWICE))
+    assert not kept(many).recipes
+    one = numbers(16)
+    far = Derived(one, Pad((0,), (1 << 20,), bytes(4)))
+    assert not kept(far).recipes
