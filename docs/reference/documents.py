@@ -34,7 +34,8 @@ def main(options: Sequence[str]) -> int:
         return 2
     if options:
         late = outdated()
-        print(*(f"{name} is out of date: {COMMAND}" for name in late), sep="\n")
+        for name in late:
+            print(f"{name} is out of date: {COMMAND}")
         return int(bool(late))
     for name in DOCUMENTS:
         (HERE / name).write_text(made(name))
