@@ -270,7 +270,7 @@ def load(
     if not isinstance(path, str | os.PathLike):
         raise ArtifactError(f"load: {shown(path)} is not a path; give that of an .rcx file")
     if key is not None:
-        from rcompiler.driver.signature import signed_digest
+        from rcompiler.driver.signing import signed_digest
 
         digest = signed_digest(Path(path), key)
         if sha256 is not None and str(sha256).lower() != digest:

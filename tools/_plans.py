@@ -10,10 +10,10 @@ from rcompiler.compile import operators_of
 from rcompiler.device.model import Device
 from rcompiler.device.record import from_json
 from rcompiler.device.target import find_device
+from rcompiler.driver.artifact_notes import rebuild
 from rcompiler.driver.certified import prove
-from rcompiler.driver.explain import make_report
 from rcompiler.driver.host import DEFAULT, given_device, measured_device, target_device
-from rcompiler.driver.proof import rebuild
+from rcompiler.driver.schedule_report import make_report
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError, ScheduleError
 from rcompiler.model import REPORT
 from rcompiler.options import CompileOptions, default_cache

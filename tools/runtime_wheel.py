@@ -26,7 +26,7 @@ FOLDER = RUNTIME.replace("-", "_")
 _ROOTS = (
     *("rcompiler", "rcompiler.__main__", "rcompiler.model"),
     *("rcompiler.tools.rc_run", "rcompiler.tools.doctor"),
-    *("rcompiler.driver.signature", "rcompiler.viz.measured"),
+    *("rcompiler.driver.signing", "rcompiler.viz.measured"),
 )
 _WHOLE = ("runtime", "checker")
 _EXTRAS = ("cuda", "sign")  # of those of the package

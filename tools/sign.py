@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from rcompiler.driver.signature import sign
+from rcompiler.driver.signing import sign
 from rcompiler.tools._command import Command
 
 

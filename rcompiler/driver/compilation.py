@@ -21,15 +21,15 @@ from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.device.model import Device
 from rcompiler.device.target import name_of
 from rcompiler.driver import kernel_code
+from rcompiler.driver.artifact_notes import describe
 from rcompiler.driver.collector import COLLECTOR
-from rcompiler.driver.explain import make_report
 from rcompiler.driver.gpu_devices import is_emulated
 from rcompiler.driver.gpu_image import GpuGeneration
 from rcompiler.driver.host import measured_device
 from rcompiler.driver.kernel_code import KernelCode, KernelCodes, gathered
 from rcompiler.driver.optional_passes import OptionalPasses
-from rcompiler.driver.proof import describe
 from rcompiler.driver.provenance import Machine, provenance
+from rcompiler.driver.schedule_report import make_report
 from rcompiler.driver.stage_texts import StageTexts
 from rcompiler.driver.steps import CompilationSteps
 from rcompiler.errors import ScheduleError, TooManyBlocks

@@ -8,7 +8,7 @@ from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import element_of, shape_of
 from rcompiler.roller.expr import TensorAccess, TensorExpr, tensor_expr
-from rcompiler.roller.index import Index, floordiv, index, mod
+from rcompiler.roller.index_expr import Index, floordiv, index, mod
 
 
 def expression_of(generic: Generic, ops: float = 2.0) -> TensorExpr:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
+from rcompiler.rammer.checkpoints import paced
 from rcompiler.rammer.graph import Graph
-from rcompiler.rammer.pace import paced
 from rcompiler.rammer.plan_memory import MemoryPlan, plan_memory, plan_within
 from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.policy.bsp import schedule_bsp

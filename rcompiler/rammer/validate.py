@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rcompiler.errors import ScheduleError
+from rcompiler.rammer.caller_tensors import check_signature
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.order import Order, happens_before
@@ -24,7 +25,6 @@ from rcompiler.rammer.placement import Placement, derive_graph, describe, place_
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.regions import Ints, covers, disjoint, intersect_ranges
 from rcompiler.rammer.reuse import Operand, check_reuse
-from rcompiler.rammer.signature import check_signature
 
 _PAIRS = 1 << 22  # of runs compared at once: bounds the memory
 _AT_ONCE = 1 << 12  # of operators

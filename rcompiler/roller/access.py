@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rcompiler.roller.index import Index, Number, count_sums
+from rcompiler.roller.index_expr import Index, Number, count_sums
 
 _ENUMERATE = 1 << 16  # points of a floordiv/mod or clamped access that are counted one by one
 

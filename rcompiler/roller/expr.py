@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from rcompiler.roller.access import TensorAccess
-from rcompiler.roller.index import ExpressionError, Index, Number, floordiv, index, mod
+from rcompiler.roller.index_expr import ExpressionError, Index, Number, floordiv, index, mod
 from rcompiler.roller.matrix_unit import UnitProduct
 
 __all__ = [

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler.roller.expr import TensorExpr
-from rcompiler.roller.index import Number
+from rcompiler.roller.index_expr import Number
 from rcompiler.roller.register import RegisterTile
 from rcompiler.roller.runs import inside, runs
 

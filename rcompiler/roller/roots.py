@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from rcompiler.device.model import Device
 from rcompiler.roller.construct import construct
 from rcompiler.roller.expr import TensorAccess, TensorExpr, floordiv, index, tensor_expr
-from rcompiler.roller.index import axis_index
+from rcompiler.roller.index_expr import axis_index
 from rcompiler.roller.linear_map import plan
 from rcompiler.roller.winograd import SIZES, Filtering, Matrix, filtering
 

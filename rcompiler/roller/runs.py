@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rcompiler.roller.expr import TensorAccess
-from rcompiler.roller.index import Index, Number
+from rcompiler.roller.index_expr import Index, Number
 
 
 def inside(access: TensorAccess, sizes: Sequence[int]) -> tuple[float, ...]:

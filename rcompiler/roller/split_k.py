@@ -16,7 +16,7 @@ from rcompiler.roller.choice import shortest_task_ns
 from rcompiler.roller.construct import paced
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import ExpressionError, TensorAccess, TensorExpr, index, tensor_expr
-from rcompiler.roller.index import Index, axis_index
+from rcompiler.roller.index_expr import Index, axis_index
 
 _LEAST = 32  # steps of a part at least
 _GAIN = 0.8  # of the makespan that may be left

@@ -21,7 +21,7 @@ from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import Results, address, arena
 from rcompiler.runtime.outputs import Outputs
 from rcompiler.runtime.pace import keep_pace
-from rcompiler.runtime.schedule import ThreadSchedule, combine
+from rcompiler.runtime.thread_schedule import ThreadSchedule, combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
 
 _Array = np.ndarray  # a name that the path of every call looks up

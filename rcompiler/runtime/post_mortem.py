@@ -8,7 +8,7 @@ import numpy as np
 
 from rcompiler.runtime import tables
 from rcompiler.runtime.loops import executed, iterations, lines, parse
-from rcompiler.runtime.schedule import Stream, ThreadSchedule
+from rcompiler.runtime.thread_schedule import Stream, ThreadSchedule
 
 Place = tuple[int, tuple[int, ...]]  # word of a stream, iterations of the loops around it
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from rcompiler.runtime import tables
 from rcompiler.runtime.memory import address, arena
-from rcompiler.runtime.schedule import Stream, ThreadSchedule
+from rcompiler.runtime.thread_schedule import Stream, ThreadSchedule
 
 _WORD = 8
 

@@ -26,8 +26,8 @@ from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
 from rcompiler.runtime.post_mortem import PostMortem, at_word
 from rcompiler.runtime.program import KernelEntry
-from rcompiler.runtime.schedule import Stream, ThreadSchedule
 from rcompiler.runtime.stamps import Stamps
+from rcompiler.runtime.thread_schedule import Stream, ThreadSchedule
 
 _WORD = 8
 _PAGE = 4096

@@ -20,7 +20,7 @@ from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.gpu.executable import GpuExecutable
 from rcompiler.runtime.loops import lines, parse
-from rcompiler.runtime.schedule import ThreadSchedule, combine
+from rcompiler.runtime.thread_schedule import ThreadSchedule, combine
 
 WITH_SIGNALS = ("rammer", "list", "merge")
 LIMIT = 1e-3  # s of emulated time

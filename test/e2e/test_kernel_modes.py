@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rcompiler.compile import compile_policies
-from rcompiler.driver.proof import rebuild
+from rcompiler.driver.artifact_notes import rebuild
 from rcompiler.options import Scheduler
 from rcompiler.rammer.policy.kernels import MODES
 from rcompiler.rammer.program import Run

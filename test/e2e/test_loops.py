@@ -9,8 +9,8 @@ import pytest
 from task_body import without_bodies
 
 import rcompiler
+from rcompiler.driver.artifact_notes import rebuild
 from rcompiler.driver.certified import prove
-from rcompiler.driver.proof import rebuild
 from rcompiler.errors import ScheduleError
 from rcompiler.model import CompiledModel
 from rcompiler.runtime import tables

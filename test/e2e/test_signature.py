@@ -12,7 +12,7 @@ from rcompiler.tools import models
 crypto = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
 from cryptography.hazmat.primitives import serialization  # noqa: E402
 
-from rcompiler.driver.signature import sign  # noqa: E402
+from rcompiler.driver.signing import sign  # noqa: E402
 from rcompiler.tools import sign as tool  # noqa: E402
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from rcompiler.checker import Facts
+from rcompiler.driver.artifact_notes import describe
 from rcompiler.driver.certified import CheckedLaunch, boxes, flat, resolved, unpacked
-from rcompiler.driver.proof import describe
 from rcompiler.rammer.certificate import certificate
 from rcompiler.rammer.encode import encode
 from rcompiler.rammer.graph import Graph

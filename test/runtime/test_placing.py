@@ -21,7 +21,7 @@ from rcompiler.codegen.link import link
 from rcompiler.runtime import control as at
 from rcompiler.runtime.artifact import Program
 from rcompiler.runtime.image import LoadedImage
-from rcompiler.runtime.schedule import combine
+from rcompiler.runtime.thread_schedule import combine
 from rcompiler.runtime.threads import Waiting, _Shared
 
 CPUS = sorted(os.sched_getaffinity(0))

@@ -10,8 +10,8 @@ from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Program
 from rcompiler.runtime.loops import executed, parse
 from rcompiler.runtime.post_mortem import PostMortem, after_steps
-from rcompiler.runtime.schedule import ThreadSchedule, combine
 from rcompiler.runtime.tables import ARENA, EXTERNAL
+from rcompiler.runtime.thread_schedule import ThreadSchedule, combine
 
 RUN = ("run", sm.TWICE, 0, sm.N, 1, [(EXTERNAL, 0), (ARENA, 0)])  # 10 words
 INNER = ("repeat", 2, 10, [])

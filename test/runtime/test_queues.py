@@ -12,8 +12,8 @@ from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact, Program
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.program import MAX_EUS
-from rcompiler.runtime.schedule import combine
 from rcompiler.runtime.tables import ARENA, CONSTANTS, EXTERNAL
+from rcompiler.runtime.thread_schedule import combine
 
 X = np.linspace(-3, 3, sm.N, dtype=np.float32)
 RUN = ("run", sm.TWICE, 0, sm.N, 1, [(EXTERNAL, 0), (EXTERNAL + 1, 0)])

@@ -22,7 +22,7 @@ from rcompiler.runtime import control
 from rcompiler.runtime.artifact import Program
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.image import LoadedImage
-from rcompiler.runtime.schedule import combine
+from rcompiler.runtime.thread_schedule import combine
 from rcompiler.runtime.threads import Waiting, _Shared
 
 MINE, OTHER = 3, 4

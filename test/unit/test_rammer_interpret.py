@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from oracles import interpret_dags
 from oracles._random_graphs import random_graph
 from oracles.interpret import ORDERS, STORES, Adversary, ScheduleInterpreter
-from oracles.interpret.memory import Memory
 from oracles.interpret.tasks import box_bytes
+from oracles.interpret.weak_memory import Memory
 from rammer_cases import chain, hand_made, kernel, rows, tiled
 
 from rcompiler.errors import ScheduleError

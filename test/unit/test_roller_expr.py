@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from roller_cases import at, conv, elementwise, gemm
 
 from rcompiler.roller.expr import ExpressionError, TensorAccess, floordiv, index, mod, tensor_expr
-from rcompiler.roller.index import count_sums
+from rcompiler.roller.index_expr import count_sums
 
 linear = st.builds(
     lambda terms, constant: index(*terms, constant=constant),

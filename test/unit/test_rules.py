@@ -21,7 +21,7 @@ from rammer_cases import chain, hand_made, kernel
 from rcompiler.checker import Refused, check
 from rcompiler.checker import order as checker_order
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer import placement, signature, validate
+from rcompiler.rammer import caller_tensors, placement, validate
 from rcompiler.rammer.encode import encode
 from rcompiler.rammer.graph import Graph, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
@@ -105,7 +105,7 @@ def test_the_validator_needs_the_sizes_of_the_signature(monkeypatch):
         validate.validate(programs, graph, **sizes)
     monkeypatch.setattr(validate, "check_signature", lambda *_: None)
     validate.validate(programs, graph, **sizes)
-    assert signature.check_signature is not validate.check_signature
+    assert caller_tensors.check_signature is not validate.check_signature
 
 
 def test_the_validator_needs_the_place_of_outputs(monkeypatch):
@@ -219,7 +219,7 @@ CHECKER = {
     "reads": (checker, "_byte_by_byte", "race"),
     "tasks": (WORK.Work, "_number_tasks", "task"),
     "reuse": (checker, "_byte_by_byte", "clobber"),
-    "uncovered": (sys.modules["rcompiler.checker.boxes"].Kernels, "__init__", "task"),
+    "uncovered": (sys.modules["rcompiler.checker.boxes"].KernelOperands, "__init__", "task"),
     "clocks": (checker_order.Order, "_check_clocks", "clocks"),
     "turns": (checker_order.Order, "_check_turns", "deadlock"),
     "operands": (WORK.Work, "_name_runs", "buffer"),
@@ -228,7 +228,7 @@ CHECKER = {
     "complete": (checker, "_complete", "task"),
     "constants": (USES.Uses, "__init__", "buffer"),
     "twice": (checker, "_pairs", "task"),
-    "kernels": (sys.modules["rcompiler.checker.boxes"].Kernels, "__init__", "notes"),
+    "kernels": (sys.modules["rcompiler.checker.boxes"].KernelOperands, "__init__", "notes"),
     "pinned": (USES.Uses, "__init__", "buffer"),
 }
 # What a rule leaves behind for those after it, where it is disabled by letting it say nothing.

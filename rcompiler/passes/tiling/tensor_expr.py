@@ -34,7 +34,7 @@ from rcompiler.linalg.views import VIEWS, view_coordinates
 from rcompiler.passes.tiling.arithmetic import Arithmetic, Part, arithmetic
 from rcompiler.passes.tiling.body_cost import body_cost, loop_cost
 from rcompiler.roller import expr as roller
-from rcompiler.roller.index import Atom
+from rcompiler.roller.index_expr import Atom
 from rcompiler.roller.linear_map import plan
 
 Coordinates = tuple[Linear | None, ...]  # None: computed, or counted by a loop inside

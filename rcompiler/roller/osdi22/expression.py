@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rcompiler.roller.expr import ExpressionError, TensorAccess, TensorExpr
-from rcompiler.roller.index import Index
+from rcompiler.roller.index_expr import Index
 
 Tile = tuple[int, ...]
 

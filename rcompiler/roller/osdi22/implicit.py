@@ -7,7 +7,7 @@ axes, of which tiles of any size can be cut, instead of seven short ones.
 import math
 
 from rcompiler.roller.expr import TensorAccess, TensorExpr
-from rcompiler.roller.index import axis_index
+from rcompiler.roller.index_expr import axis_index
 from rcompiler.roller.osdi22.expression import Expression, Operand
 
 Groups = tuple[

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rcompiler.roller.expr import ExpressionError
-from rcompiler.roller.index import Index, axis_index, index
+from rcompiler.roller.index_expr import Index, axis_index, index
 from rcompiler.roller.osdi22.expression import Expression, Operand
 
 _FLOAT = 4

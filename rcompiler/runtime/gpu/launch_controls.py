@@ -12,9 +12,9 @@ from rcompiler.runtime import tables
 from rcompiler.runtime.gpu import control as at
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.runtime.gpu.launches import KernelLaunch
-from rcompiler.runtime.gpu.memory import WORD, OwnedMemory, behind_one_another
+from rcompiler.runtime.gpu.owned_memory import WORD, OwnedMemory, behind_one_another
 from rcompiler.runtime.post_mortem import PostMortem, after_steps
-from rcompiler.runtime.schedule import ThreadSchedule
+from rcompiler.runtime.thread_schedule import ThreadSchedule
 
 _REPORT = "report it with the model"
 

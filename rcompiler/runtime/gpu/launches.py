@@ -17,7 +17,7 @@ import numpy as np
 from rcompiler.runtime import tables
 from rcompiler.runtime.loops import lines, parse
 from rcompiler.runtime.program import Program
-from rcompiler.runtime.schedule import ThreadSchedule, combine
+from rcompiler.runtime.thread_schedule import ThreadSchedule, combine
 
 
 @dataclass(frozen=True)

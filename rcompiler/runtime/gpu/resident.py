@@ -16,7 +16,7 @@ from rcompiler.runtime.gpu.driver import Argument, Driver
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.gpu.launch_controls import LaunchControls
 from rcompiler.runtime.gpu.launches import KernelLaunch
-from rcompiler.runtime.gpu.memory import WORD, OwnedMemory
+from rcompiler.runtime.gpu.owned_memory import WORD, OwnedMemory
 from rcompiler.runtime.gpu.tensor_maps import MapTable
 from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import ALIGNMENT

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from oracles.interpret.memory import Memory
+from oracles.interpret.weak_memory import Memory
 from rcompiler.errors import ScheduleError
 
 # any: whoever; ahead: one EU goes on until it blocks, then the next, with rare changes of mind

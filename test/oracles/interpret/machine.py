@@ -14,9 +14,9 @@ from oracles.interpret.bodies import (
     outer_bytes,
     reference,
 )
-from oracles.interpret.memory import Memory
 from oracles.interpret.races import Clock, Races
 from oracles.interpret.tasks import Bytes, Ints, Task, TouchedBox, box_bytes
+from oracles.interpret.weak_memory import Memory
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, Operator
 from rcompiler.rammer.kernel import Access

@@ -12,7 +12,7 @@ import rcompiler
 from measurements._recall_fit import Sample
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.model import Device
-from rcompiler.driver.proof import rebuild
+from rcompiler.driver.artifact_notes import rebuild
 from rcompiler.errors import InvalidModel
 from rcompiler.rammer.expected import timed
 from rcompiler.rammer.placement import derive_graph

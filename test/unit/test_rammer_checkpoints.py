@@ -6,10 +6,10 @@ import pytest
 from rammer_cases import chain, hand_made, kernel, random_graph
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer import pace
+from rcompiler.rammer import checkpoints
 from rcompiler.rammer import schedule as rammer_schedule
+from rcompiler.rammer.checkpoints import paced
 from rcompiler.rammer.layout import plain_layout
-from rcompiler.rammer.pace import paced
 from rcompiler.rammer.plan_memory import plan_memory
 from rcompiler.rammer.policy.list import schedule_list
 from rcompiler.rammer.policy.merge import schedule_merge
@@ -56,7 +56,7 @@ def test_checkpoints_follow_the_last_run_that_begins_before_their_time(monkeypat
     graph, program = two_chains()
     # Runs begin at 0, 1000 and 3010 on EU 0, at 0 and 2500 on EU 1: 3 checkpoints in 3010 ns, at
     # 1003, 2007 and 3010.
-    monkeypatch.setattr(pace, "STRETCH", 100)
+    monkeypatch.setattr(checkpoints, "STRETCH", 100)
     [found] = paced([program], graph, COSTS)
     assert told(found.queues[0]) == [
         "o0", "o2",
@@ -113,7 +113,7 @@ def test_programs_that_keep_step_anyway_or_may_not_wait_are_left_alone(policy):
 @pytest.mark.parametrize("policy", [schedule_rammer, schedule_list, schedule_merge])
 @pytest.mark.parametrize("eus", [1, 2, 5, 16])
 def test_programs_with_checkpoints_are_right(policy, eus, monkeypatch):
-    monkeypatch.setattr(pace, "STRETCH", 30)
+    monkeypatch.setattr(checkpoints, "STRETCH", 30)
     changed = 0
     for seed in range(10):
         graph = random_graph(random.Random(seed), 30)
@@ -126,7 +126,7 @@ def test_programs_with_checkpoints_are_right(policy, eus, monkeypatch):
 
 @pytest.mark.parametrize("cached", [True, False])
 def test_an_arena_that_caches_hold_needs_no_checkpoints(cached, monkeypatch):
-    monkeypatch.setattr(pace, "STRETCH", 30)
+    monkeypatch.setattr(checkpoints, "STRETCH", 30)
     if not cached:
         monkeypatch.setattr(rammer_schedule, "CACHED", 0)
     found = [schedule(random_graph(random.Random(seed), 60), 4, COSTS) for seed in range(10)]
@@ -135,7 +135,7 @@ def test_an_arena_that_caches_hold_needs_no_checkpoints(cached, monkeypatch):
 
 
 def test_checkpoints_are_kept_where_they_save_memory(monkeypatch):
-    monkeypatch.setattr(pace, "STRETCH", 30)
+    monkeypatch.setattr(checkpoints, "STRETCH", 30)
     monkeypatch.setattr(rammer_schedule, "CACHED", 0)
     kept = 0
     for seed in range(30):
