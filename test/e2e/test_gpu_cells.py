@@ -16,7 +16,7 @@ from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
-from rcompiler.tools.models.graph import Graph
+from rcompiler.tools.models.graph import ModelGraph
 
 # Of sums that the lanes of a warp share in, some of them last; and that a thread has alone.
 WIDTH, SHORT = 136, 64
@@ -34,7 +34,7 @@ DEAR = Costs(
 
 def cell(width: int) -> ModelProto:
     """Three gates, each of the sum of two products, of which a state is made."""
-    g = Graph("cell", 6)
+    g = ModelGraph("cell", 6)
     x, h = g.input("x", (1, width)), g.input("h", (1, width))
     products = [
         (g.matmul(x, width, name=f"x{k}"), g.matmul(h, width, name=f"h{k}")) for k in range(GATES)

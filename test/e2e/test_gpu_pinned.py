@@ -19,7 +19,7 @@ from rcompiler.options import Policy
 from rcompiler.passes.vdevice_pin import VdevicePin
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.tools.models.graph import Graph
+from rcompiler.tools.models.graph import ModelGraph
 
 STEPS, WIDTH = 17, 160  # enough steps for what it costs to bring them
 
@@ -27,7 +27,7 @@ STEPS, WIDTH = 17, 160  # enough steps for what it costs to bring them
 @cache
 def recurrence() -> ModelProto:
     """h = tanh(h W + x_t): 100 KiB of weights that every step reads."""
-    g = Graph("recurrence", 5)
+    g = ModelGraph("recurrence", 5)
     h = g.input("h", (1, WIDTH))
     w = g.weight("w", g.rng.normal(0, WIDTH**-0.5, (WIDTH, WIDTH)).astype(np.float32))
     for k in range(STEPS):

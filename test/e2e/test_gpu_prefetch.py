@@ -13,7 +13,7 @@ from rcompiler.device.model import Device
 from rcompiler.options import Policy
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.tools.models.graph import Graph
+from rcompiler.tools.models.graph import ModelGraph
 
 LAYERS, WIDTH = 13, 64
 
@@ -21,7 +21,7 @@ LAYERS, WIDTH = 13, 64
 @cache
 def layers() -> ModelProto:
     """16 KiB of weights each."""
-    g = Graph("layers", 7)
+    g = ModelGraph("layers", 7)
     x = g.input("input", (1, WIDTH))
     for k in range(LAYERS):
         x = g.op("Relu", g.matmul(x, WIDTH, name=f"layer{k}"))

@@ -14,14 +14,14 @@ from toolkit import needs_ptxas, needs_sass  # noqa: E402
 import rcompiler  # noqa: E402
 from rcompiler.codegen.sass import opcodes  # noqa: E402
 from rcompiler.tools.models import build  # noqa: E402
-from rcompiler.tools.models.graph import Graph  # noqa: E402
+from rcompiler.tools.models.graph import ModelGraph  # noqa: E402
 
 TARGETS = ["cuda:a100", "cuda:h200"]
 
 
 def product() -> ModelProto:
     """256 x 512 by 512 x 256: 16-byte pieces of both factors and of the result."""
-    g = Graph("product", 0)
+    g = ModelGraph("product", 0)
     return g.model(output=(g.op("Relu", g.matmul(g.input("input", (256, 512)), 256)), (256, 256)))
 
 

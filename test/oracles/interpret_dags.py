@@ -31,7 +31,7 @@ _STRIDE = 53  # coprime to MOST_EUS: consecutive numbers are far apart, and all 
 
 
 @dataclass
-class Figures:
+class PolicyFigures:
     """Of the schedules of one policy. eus: how often each number of EUs came up."""
 
     schedules: int = 0
@@ -44,7 +44,7 @@ class Figures:
     phases: int = 0
     eus: Counter[int] = field(default_factory=Counter)
 
-    def add(self, other: Figures) -> None:
+    def add(self, other: PolicyFigures) -> None:
         """Sum up."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
@@ -52,14 +52,14 @@ class Figures:
 
 def try_graph(
     number: int, interleavings: int, numbers_of_eus: int
-) -> tuple[dict[str, Figures], list[str]]:
+) -> tuple[dict[str, PolicyFigures], list[str]]:
     """Figures by policy, and failures, of one graph."""
     rng = random.Random(number)
     graph = random_graph(rng, rng.randint(1, 12), rng.choice((16, 64, 64, 200)))
-    found: dict[str, Figures] = {}
+    found: dict[str, PolicyFigures] = {}
     failures: list[str] = []
     for policy in POLICIES:
-        figures = found[policy] = Figures()
+        figures = found[policy] = PolicyFigures()
         for k in range(numbers_of_eus):
             eus = 1 + (number * numbers_of_eus + k) * _STRIDE % MOST_EUS
             try:
@@ -71,7 +71,7 @@ def try_graph(
                 failures.append(f"graph {number}, {policy} on {eus} EUs: {error}")
                 continue
             figures.add(
-                Figures(
+                PolicyFigures(
                     1,
                     len(plan.programs),
                     plan.certificate.tasks,
@@ -89,7 +89,7 @@ def try_graph(
 def _run(options: argparse.Namespace) -> int:
     """Exit code 1: a schedule failed."""
     started = time.monotonic()
-    totals = {policy: Figures() for policy in POLICIES}
+    totals = {policy: PolicyFigures() for policy in POLICIES}
     failures: list[str] = []
     numbers = range(options.first, options.first + options.graphs)
     with ProcessPoolExecutor(options.jobs) as pool:
@@ -111,7 +111,7 @@ def _run(options: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def _entry(figures: Figures) -> dict[str, object]:
+def _entry(figures: PolicyFigures) -> dict[str, object]:
     counts = figures.eus.values()
     return vars(figures) | {
         "eus": {
@@ -123,7 +123,7 @@ def _entry(figures: Figures) -> dict[str, object]:
     }
 
 
-def _print(totals: dict[str, Figures]) -> None:
+def _print(totals: dict[str, PolicyFigures]) -> None:
     header = ("policy", "schedules", "EU numbers", "tasks", "waits", "interleavings", "phases")
     rows = [
         (p, f.schedules, len(f.eus), f.tasks, f.waits, f.interleavings, f.phases)

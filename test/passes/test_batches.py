@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.passes.products.batch_choice import choose, worth
-from rcompiler.passes.products.batches import Factor, Graph, batches, order
+from rcompiler.passes.products.batches import Factor, ProductGraph, batches, order
 from rcompiler.passes.products.merging import Product, Profit
 
 ROW = Product(rows=1, columns=64, depth=10, itemsize=4)
@@ -40,7 +40,7 @@ def graph_of(*nodes):
         for i, node in enumerate(nodes)
         if len(node) > 1
     }
-    return Graph([node[0] for node in nodes], factors)
+    return ProductGraph([node[0] for node in nodes], factors)
 
 
 def layers(steps, count):
@@ -207,7 +207,7 @@ def recurrent(steps, layers, hidden):
         for layer in range(layers)
         for step in range(steps)
     }
-    return Graph([()] * len(factors), factors)
+    return ProductGraph([()] * len(factors), factors)
 
 
 @pytest.mark.parametrize(("hidden", "parts"), [(10, 4), (20, 1)])
@@ -232,7 +232,7 @@ def test_a_batch_must_be_worth_it_by_itself(level):
 
     def of(product):
         factors = {n: [replace(f, product=product) for f in fs] for n, fs in graph.factors.items()}
-        return Graph(graph.reads, factors)
+        return ProductGraph(graph.reads, factors)
 
     row = Product(rows=1, columns=256, depth=256, itemsize=4)
     assert worth(of(row), batch, profit)

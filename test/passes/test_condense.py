@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rcompiler.passes.products.batches import Factor, Graph, condensed
+from rcompiler.passes.products.batches import Factor, ProductGraph, condensed
 from rcompiler.passes.products.merging import Product
 
 ROW = Product(rows=1, columns=64, depth=10, itemsize=4)
@@ -16,7 +16,7 @@ def graph_of(*nodes):
         for i, node in enumerate(nodes)
         if len(node) > 1
     }
-    return Graph([node[0] for node in nodes], factors)
+    return ProductGraph([node[0] for node in nodes], factors)
 
 
 def test_a_cell_of_two_products_is_its_products():

@@ -22,12 +22,12 @@ from rcompiler.passes.roller_tile import Body, distinct_bodies  # noqa: E402
 from rcompiler.passes.tiling.unit_product import Multiplier  # noqa: E402
 from rcompiler.passes.vdevice_to_gpu import features_of  # noqa: E402
 from rcompiler.roller.matrix_unit import UnitProduct, box_of  # noqa: E402
-from rcompiler.tools.models.graph import Graph  # noqa: E402
+from rcompiler.tools.models.graph import ModelGraph  # noqa: E402
 
 
 def convolutions() -> ModelProto:
     """Of the image, of strided and of padded windows; joined by a product of two images."""
-    g = Graph("convolutions", 6)
+    g = ModelGraph("convolutions", 6)
     x = g.input("input", (1, 3, 20, 20))
     y = g.conv_bn(x, 64, 3, stride=2, pad=1, name="image")
     z = g.conv_bn(y, 64, 3, pad=1, name="window")

@@ -18,7 +18,7 @@ from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
 from rcompiler.tools.models import build
 from rcompiler.tools.models.attention import Heads
-from rcompiler.tools.models.graph import Graph
+from rcompiler.tools.models.graph import ModelGraph
 
 
 def mlp() -> ModelProto:
@@ -33,7 +33,7 @@ def lstm() -> ModelProto:
 
 def residual_block() -> ModelProto:
     """Two convolutions and what they are added to."""
-    g = Graph("residual", 1)
+    g = ModelGraph("residual", 1)
     x = g.input("input", (1, 4, 8, 8))
     y = g.conv_bn(x, 4, 3, pad=1, name="first")
     y = g.conv_bn(y, 4, 3, pad=1, act="", name="second")
@@ -42,7 +42,7 @@ def residual_block() -> ModelProto:
 
 def depthwise_block() -> ModelProto:
     """Channels are made more, filtered one by one, and joined again."""
-    g = Graph("depthwise", 2)
+    g = ModelGraph("depthwise", 2)
     x = g.input("input", (1, 4, 8, 8))
     y = g.conv_bn(x, 12, 1, name="wide")
     y = g.conv_bn(y, 12, 3, pad=1, groups=12, name="each")
@@ -52,7 +52,7 @@ def depthwise_block() -> ModelProto:
 
 def attention_block() -> ModelProto:
     """Two heads, with a normalisation behind them."""
-    g = Graph("attention", 3)
+    g = ModelGraph("attention", 3)
     x = g.input("input", (1, 12, 16))
     heads = Heads(1, 12, 2, 8)
     q, k, v = (g.matmul(x, 16, name=name) for name in "qkv")
@@ -63,14 +63,14 @@ def attention_block() -> ModelProto:
 
 def long_sum() -> ModelProto:
     """A product with few results and a sum so long that it is cut into parts (split-K)."""
-    g = Graph("long_sum", 4)
+    g = ModelGraph("long_sum", 4)
     x = g.input("input", (2, 1024))
     return g.model(output=(g.op("Relu", g.matmul(x, 32)), (2, 32)))
 
 
 def products() -> ModelProto:
     """Two products whose operands come to shared memory in several parts, the last a short one."""
-    g = Graph("products", 5)
+    g = ModelGraph("products", 5)
     y = g.op("Relu", g.matmul(g.input("input", (24, 200)), 72, name="first"))
     return g.model(output=(g.matmul(y, 40, name="second"), (24, 40)))
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import pytest
 from gpu_bench_folder import TARGET
 from measurements import _gpu_bench_jobs
-from measurements._gpu_bench_figures import CUBLAS, GOALS, Figure
+from measurements._gpu_bench_figures import CUBLAS, GOALS, GroupFigure
 from measurements._gpu_bench_group import Group
 from measurements._gpu_bench_jobs import measured
 from measurements._gpu_bench_run import Job, Settings
@@ -56,7 +56,7 @@ def figures(monkeypatch, *processes):
 
 
 def done(name, **more):
-    return {"figure": asdict(Figure(name, "network", "f32", TARGET, **more))}
+    return {"figure": asdict(GroupFigure(name, "network", "f32", TARGET, **more))}
 
 
 def test_the_next_process_goes_on_without_what_failed(monkeypatch):
@@ -108,7 +108,7 @@ def test_a_process_that_fails_tells_its_last_words(tmp_path):
 # -- goals ---------------------------------------------------------------------------------------
 def timed(model, precision, ms, kind="network", **more):
     times = {"wave": {"p50": 2 * ms}, "rammer": {"p50": ms}}
-    return Figure(model, kind, precision, TARGET, ms=times, fastest="rammer", **more)
+    return GroupFigure(model, kind, precision, TARGET, ms=times, fastest="rammer", **more)
 
 
 def test_goals():

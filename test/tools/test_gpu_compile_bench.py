@@ -11,7 +11,7 @@ from measurements._gpu_compile_bench import (
     NETWORKS,
     PAPER,
     Case,
-    Figure,
+    CompilationFigure,
     NothingSpilled,
     Shows,
     Within,
@@ -29,7 +29,7 @@ needs_tools = pytest.mark.skipif(
 
 
 def figure(model, target="cuda:sm_80", precision="f16", seconds=10.0, **more):
-    return Figure(model, target, precision, seconds, **more)
+    return CompilationFigure(model, target, precision, seconds, **more)
 
 
 FAST = figure("fast", steps={"ptx": 3.0, "ptxas": 7.0}, sass={"HMMA": 5})
@@ -107,7 +107,7 @@ def compiled(monkeypatch):
     def instead(case):
         asked.append(case)
         known = {f.model: asdict(f) for f in (FAST, SLOW, SPILLS)}[case.model]
-        return Figure(**known | {"target": case.target, "precision": case.precision})
+        return CompilationFigure(**known | {"target": case.target, "precision": case.precision})
 
     monkeypatch.setattr(_gpu_compile_bench, "measured", instead)
     return asked

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from measurements import _operator_bench, _operator_figures, operator_bench
 from measurements._bench_operators import ALONE, AROUND, WITHIN, Operator, operators
-from measurements._operator_figures import GOALS, OURS, THEIRS, Figure, Goal, cost, geomean
+from measurements._operator_figures import GOALS, OURS, THEIRS, Goal, OperatorFigure, cost, geomean
 
 from rcompiler.errors import CompilerError
 from rcompiler.tools._measure import Timing
@@ -146,11 +146,11 @@ def test_geomean():
 
 
 FIGURES = [
-    Figure("gemm", "a", ratio=2.0, peak_share=0.95),
-    Figure("gemm", "b", ratio=0.5, peak_share=0.85, resident=False),
-    Figure("convolution", "c", ratio=8.0, peak_share=0.9),
-    Figure("softmax", "d", ratio=1.5),
-    Figure("softmax", "e", error="cannot be compiled"),
+    OperatorFigure("gemm", "a", ratio=2.0, peak_share=0.95),
+    OperatorFigure("gemm", "b", ratio=0.5, peak_share=0.85, resident=False),
+    OperatorFigure("convolution", "c", ratio=8.0, peak_share=0.9),
+    OperatorFigure("softmax", "d", ratio=1.5),
+    OperatorFigure("softmax", "e", error="cannot be compiled"),
 ]
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from measurements import _schedule_bench, schedule_bench
-from measurements._schedule_bench import GOALS, Figure, Gain, base_of, check_equal
+from measurements._schedule_bench import GOALS, Gain, ModelFigure, base_of, check_equal
 from measurements._shared import reached
 
 from rcompiler.compile import compile_policies
@@ -16,7 +16,7 @@ from rcompiler.tools import models
 
 
 def figure(model, rammer, listed):
-    return Figure(model, 2, gain={"base": 1.0, "rammer": rammer, "list": listed})
+    return ModelFigure(model, 2, gain={"base": 1.0, "rammer": rammer, "list": listed})
 
 
 # -- one compilation -------------------------------------------------------------------------
@@ -48,7 +48,7 @@ FIGURES = [
     figure("lstm_tc", rammer=1.5, listed=1.6),
     figure("mlp", rammer=0.98, listed=0.95),
     figure("unet", rammer=1.2, listed=1.1),
-    Figure("broken", 2, error="cannot be compiled"),
+    ModelFigure("broken", 2, error="cannot be compiled"),
 ]
 
 

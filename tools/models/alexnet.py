@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from onnx import ModelProto
 
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("alexnet",)
 
@@ -34,7 +34,7 @@ def alexnet(
     The first convolution has stride 4 and no padding; hidden: outputs of the linear layers between
     the last pooling and the logits.
     """
-    g = Graph("alexnet", seed)
+    g = ModelGraph("alexnet", seed)
     x, side = g.input("input", (batch, 3, image, image)), image
     for index, layer in enumerate(layers):
         if not layer:

@@ -3,7 +3,7 @@
 from onnx import ModelProto
 
 from .attention import LOWEST, Heads, gelu_erf
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("bert_base",)
 
@@ -21,7 +21,7 @@ def bert_base(
 
     Outputs last_hidden_state (batch, sequence, hidden) and pooler_output (batch, hidden).
     """
-    g = Graph("bert_base", seed)
+    g = ModelGraph("bert_base", seed)
     ids = g.input("input_ids", (batch, sequence), "int64")
     types = g.input("token_type_ids", (batch, sequence), "int64")
     mask = g.input("attention_mask", (batch, sequence), "int64")
@@ -40,7 +40,7 @@ def bert_base(
     )
 
 
-def _embed(g: Graph, ids: str, types: str, sequence: int, hidden: int, vocabulary: int) -> str:
+def _embed(g: ModelGraph, ids: str, types: str, sequence: int, hidden: int, vocabulary: int) -> str:
     words = g.weight("word_embeddings.weight", g.normal((vocabulary, hidden), 0.8))
     kinds = g.weight("token_type_embeddings.weight", g.normal((2, hidden), 0.4))
     places = g.weight("position_embeddings.weight", g.normal((1, sequence, hidden), 0.4))
@@ -49,14 +49,14 @@ def _embed(g: Graph, ids: str, types: str, sequence: int, hidden: int, vocabular
     return g.layer_norm(x, 1e-12, name="LayerNorm")
 
 
-def _mask_bias(g: Graph, mask: str) -> str:
+def _mask_bias(g: ModelGraph, mask: str) -> str:
     """0 where a token may be read, the lowest float where not: (batch, 1, 1, sequence)."""
     m = g.op("Unsqueeze", g.op("Unsqueeze", mask, [1]), [2])
     m = g.op("Cast", m, to=1)
     return g.op("Mul", g.op("Sub", 1.0, m), LOWEST)
 
 
-def _layer(g: Graph, x: str, bias: str, shape: Heads) -> str:
+def _layer(g: ModelGraph, x: str, bias: str, shape: Heads) -> str:
     hidden = g.width(x)
     with g.scope("attention"):
         q = shape.split(g, g.matmul(x, hidden, name="query"))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import ModelProto
 
-from .graph import Graph
+from .graph import ModelGraph
 from .lstm import Form, LstmLayer, Steps
 
 MODELS = ("deepspeech2", "deepspeech2_gru")
@@ -35,7 +35,7 @@ def deepspeech2(
 
     There are a quarter as many steps as frames. What the forms are says ``lstm.Form``.
     """
-    g = Graph("deepspeech2", seed)
+    g = ModelGraph("deepspeech2", seed)
     x = g.input("input", (batch, frames, frequencies, 1))
     x = g.op("Transpose", x, perm=[0, 3, 1, 2], width=1)
     sizes: Sequence[int] = (frames, frequencies)
@@ -69,7 +69,7 @@ def deepspeech2_gru(
 
     There are half as many steps as frames. The outputs of both directions are added.
     """
-    g = Graph("deepspeech2_gru", seed)
+    g = ModelGraph("deepspeech2_gru", seed)
     x = g.input("input", (batch, 1, frequencies, frames))
     sizes: Sequence[int] = (frequencies, frames)
     for index, (kernel, stride, pad) in enumerate(_CONVOLUTIONS):
@@ -88,7 +88,7 @@ def deepspeech2_gru(
     return g.model(output=(x, (steps, batch, classes)))
 
 
-def _both_directions(g: Graph, x: str, zero: str, batch: int, steps: int) -> str:
+def _both_directions(g: ModelGraph, x: str, zero: str, batch: int, steps: int) -> str:
     """A layer of GRUs, (steps, batch, features) to (steps, batch, hidden)."""
     n, hidden = g.width(x), g.width(zero)
     w = g.weight("weight_ih", g.normal((2, 3 * hidden, n), (0.5 / n) ** 0.5))

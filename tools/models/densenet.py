@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from onnx import ModelProto
 
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("densenet121",)
 
@@ -18,7 +18,7 @@ def densenet121(
     classes: int = 1000,
 ) -> ModelProto:
     """DenseNet-BC, k = growth: input (batch, 3, image, image), logits (batch, classes)."""
-    g = Graph("densenet121", seed)
+    g = ModelGraph("densenet121", seed)
     x = g.input("input", (batch, 3, image, image))
     x = g.max_pool(g.conv_bn(x, 2 * growth, 7, stride=2, name="conv0"), 3, 2, 1)
     for stage, layers in enumerate(blocks):
@@ -33,6 +33,6 @@ def densenet121(
     return g.model(output=(g.classifier(_pre(g, x, "norm5"), classes), (batch, classes)))
 
 
-def _pre(g: Graph, x: str, name: str) -> str:
+def _pre(g: ModelGraph, x: str, name: str) -> str:
     """Normalisation and rectifier in front of a convolution."""
     return g.op("Relu", g.batch_norm(x, name=name))

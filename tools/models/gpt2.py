@@ -4,7 +4,7 @@ import numpy as np
 from onnx import ModelProto
 
 from .attention import LOWEST, Heads
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("gpt2_small",)
 
@@ -19,7 +19,7 @@ def gpt2_small(
     vocabulary: int = 50257,
 ) -> ModelProto:
     """Input input_ids int64 (batch, sequence); logits (batch, sequence, vocabulary)."""
-    g = Graph("gpt2_small", seed)
+    g = ModelGraph("gpt2_small", seed)
     ids = g.input("input_ids", (batch, sequence), "int64")
     words = g.weight("wte.weight", g.normal((vocabulary, hidden), 0.8))
     places = g.weight("wpe.weight", g.normal((1, sequence, hidden), 0.4))
@@ -37,7 +37,7 @@ def gpt2_small(
     return g.model(logits=(logits, (batch, sequence, vocabulary)))
 
 
-def _block(g: Graph, x: str, mask: str, shape: Heads, layers: int) -> str:
+def _block(g: ModelGraph, x: str, mask: str, shape: Heads, layers: int) -> str:
     hidden = g.width(x)
     gain = 1.0 / (2 * layers)  # GPT-2 scales what is added to the residual stream
     y = g.layer_norm(x, name="ln_1")
@@ -52,7 +52,7 @@ def _block(g: Graph, x: str, mask: str, shape: Heads, layers: int) -> str:
     return g.op("Add", x, y)
 
 
-def _conv1d(g: Graph, x: str, out: int, shape: Heads, name: str, gain: float = 1.0) -> str:
+def _conv1d(g: ModelGraph, x: str, out: int, shape: Heads, name: str, gain: float = 1.0) -> str:
     """GPT-2's "Conv1D": a Gemm on the flattened tokens between two Reshapes."""
     with g.scope(name):
         n = g.width(x)
@@ -62,7 +62,7 @@ def _conv1d(g: Graph, x: str, out: int, shape: Heads, name: str, gain: float = 1
         return g.op("Reshape", y, [shape.batch, shape.length, out])
 
 
-def _gelu_tanh(g: Graph, x: str) -> str:
+def _gelu_tanh(g: ModelGraph, x: str) -> str:
     """x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), node by node."""
     y = g.op("Add", x, g.op("Mul", g.op("Pow", x, 3.0), 0.044715))
     y = g.op("Tanh", g.op("Mul", y, (2.0 / np.pi) ** 0.5))

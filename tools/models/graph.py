@@ -21,7 +21,7 @@ Size = int | tuple[int, int]  # of a window: one number is for height and width
 Padding = Size | Literal["same"] | None  # None: half the window; "same": TensorFlow's
 
 
-class Graph:
+class ModelGraph:
     """One model under construction; values are named by strings.
 
     The builder remembers the *width* of a value: its channels (images) or its last dimension

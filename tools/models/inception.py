@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from onnx import ModelProto
 
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("inception_v1",)
 
@@ -32,7 +32,7 @@ def inception_v1(
     classes: int = 1000,
 ) -> ModelProto:
     """GoogLeNet without the training heads: four branches per block. Logits (batch, classes)."""
-    g = Graph("inception_v1", seed)
+    g = ModelGraph("inception_v1", seed)
     x = g.conv_bn(g.input("input", (batch, 3, image, image)), 64, 7, stride=2, name="conv1")
     x = g.max_pool(x, 3, 2, ceil=1)
     x = g.conv_bn(g.conv_bn(x, 64, 1, name="conv2"), 192, 3, name="conv3")
@@ -43,7 +43,9 @@ def inception_v1(
     return g.model(output=(g.classifier(x, classes), (batch, classes)))
 
 
-def _inception(g: Graph, x: str, one: int, r3: int, three: int, r5: int, five: int, p: int) -> str:
+def _inception(
+    g: ModelGraph, x: str, one: int, r3: int, three: int, r5: int, five: int, p: int
+) -> str:
     branches = [
         g.conv_bn(x, one, 1, name="branch1"),
         g.conv_bn(g.conv_bn(x, r3, 1, name="branch2.0"), three, 3, name="branch2.1"),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from onnx import ModelProto
 
-from .graph import Graph, Size
+from .graph import ModelGraph, Size
 
 MODELS = ("inception_v3",)
 
@@ -26,7 +26,7 @@ def inception_v3(
     grids: for each block the channels of its pooling path (first grid), inside its paths of 1x7 and
     7x1 (second grid), at the forks into 1x3 and 3x1 (third grid).
     """
-    g = Graph("inception_v3", seed)
+    g = ModelGraph("inception_v3", seed)
     x = g.conv_bn(g.input("input", (batch, 3, image, image)), 32, 3, stride=2, pad=0, name="conv1")
     x = g.conv_bn(g.conv_bn(x, 32, 3, pad=0, name="conv2"), 64, 3, name="conv3")
     x = g.conv_bn(g.max_pool(x, 3, 2), 80, 1, name="conv4")
@@ -41,7 +41,7 @@ def inception_v3(
     return g.model(output=(g.classifier(x, classes), (batch, classes)))
 
 
-def _path(g: Graph, x: str, name: str, *layers: _Layer, halve: bool = False) -> str:
+def _path(g: ModelGraph, x: str, name: str, *layers: _Layer, halve: bool = False) -> str:
     """Convolutions one after the other. halve: the last one has stride 2 and no padding."""
     for index, (out, kernel) in enumerate(layers):
         last = halve and index == len(layers) - 1
@@ -50,17 +50,17 @@ def _path(g: Graph, x: str, name: str, *layers: _Layer, halve: bool = False) -> 
     return x
 
 
-def _pooled(g: Graph, x: str, out: int) -> str:
+def _pooled(g: ModelGraph, x: str, out: int) -> str:
     """Averages of 3x3 pixels and a 1x1 convolution."""
     x = g.op("AveragePool", x, kernel_shape=[3, 3], pads=[1] * 4, count_include_pad=1)
     return g.conv_bn(x, out, 1, name="pool", scale=1.4)
 
 
-def _fork(g: Graph, x: str, name: str, out: int) -> list[str]:
+def _fork(g: ModelGraph, x: str, name: str, out: int) -> list[str]:
     return [g.conv_bn(x, out, kernel, name=f"{name}.{kernel[0]}") for kernel in ((1, 3), (3, 1))]
 
 
-def _block35(g: Graph, x: str, pooled: int) -> str:
+def _block35(g: ModelGraph, x: str, pooled: int) -> str:
     branches = [
         _path(g, x, "1x1", (64, 1)),
         _path(g, x, "5x5", (48, 1), (64, 5)),
@@ -70,7 +70,7 @@ def _block35(g: Graph, x: str, pooled: int) -> str:
     return g.concat(branches)
 
 
-def _halve_first(g: Graph, x: str) -> str:
+def _halve_first(g: ModelGraph, x: str) -> str:
     branches = [
         _path(g, x, "one", (384, 3), halve=True),
         _path(g, x, "two", (64, 1), (96, 3), (96, 3), halve=True),
@@ -79,7 +79,7 @@ def _halve_first(g: Graph, x: str) -> str:
     return g.concat(branches)
 
 
-def _block17(g: Graph, x: str, inner: int) -> str:
+def _block17(g: ModelGraph, x: str, inner: int) -> str:
     row, column = (1, 7), (7, 1)
     once = ((inner, 1), (inner, row), (192, column))
     twice = ((inner, 1), (inner, column), (inner, row), (inner, column), (192, row))
@@ -92,7 +92,7 @@ def _block17(g: Graph, x: str, inner: int) -> str:
     return g.concat(branches)
 
 
-def _halve_second(g: Graph, x: str) -> str:
+def _halve_second(g: ModelGraph, x: str) -> str:
     branches = [
         _path(g, x, "3x3", (192, 1), (320, 3), halve=True),
         _path(g, x, "7x7", (192, 1), (192, (1, 7)), (192, (7, 1)), (192, 3), halve=True),
@@ -101,7 +101,7 @@ def _halve_second(g: Graph, x: str) -> str:
     return g.concat(branches)
 
 
-def _block8(g: Graph, x: str, inner: int) -> str:
+def _block8(g: ModelGraph, x: str, inner: int) -> str:
     branches = [
         _path(g, x, "1x1", (320, 1)),
         *_fork(g, _path(g, x, "3x3", (inner, 1)), "3x3fork", inner),

@@ -5,7 +5,7 @@ import numpy as np
 from onnx import ModelProto
 
 from .attention import LOWEST, Heads
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("tiny_llama",)
 
@@ -26,7 +26,7 @@ def tiny_llama(
     Output logits (batch, sequence, vocabulary). A token reads the tokens whose position is not
     after its own; sines and cosines of the rotation are computed from position_ids.
     """
-    g = Graph("tiny_llama", seed)
+    g = ModelGraph("tiny_llama", seed)
     ids = g.input("input_ids", (batch, sequence), "int64")
     positions = g.input("position_ids", (1, sequence), "int64")
     q_shape = Heads(batch, sequence, heads, hidden // heads)
@@ -45,7 +45,7 @@ def tiny_llama(
     return g.model(logits=(x, (batch, sequence, vocabulary)))
 
 
-def _rotary_tables(g: Graph, positions: str, size: int) -> tuple[str, str]:
+def _rotary_tables(g: ModelGraph, positions: str, size: int) -> tuple[str, str]:
     """cos, sin of position * 10000^(-2i/size), once per half: (1, 1, length, size)."""
     rates = 1.0 / 10000.0 ** (np.arange(0, size, 2, dtype=np.float32) / size)
     angle = g.op(
@@ -57,14 +57,14 @@ def _rotary_tables(g: Graph, positions: str, size: int) -> tuple[str, str]:
     return g.op("Cos", both), g.op("Sin", both)
 
 
-def _causal(g: Graph, positions: str) -> str:
+def _causal(g: ModelGraph, positions: str) -> str:
     """bool (1, 1, length, length): may row i read column j."""
     return g.op(
         "LessOrEqual", g.op("Unsqueeze", positions, [1, 2]), g.op("Unsqueeze", positions, [1, 3])
     )
 
 
-def _rms_norm(g: Graph, x: str, name: str) -> str:
+def _rms_norm(g: ModelGraph, x: str, name: str) -> str:
     with g.scope(name):
         mean = g.op("ReduceMean", g.op("Pow", x, 2.0), [-1], keepdims=1)
         scale = g.op("Div", 1.0, g.op("Sqrt", g.op("Add", mean, 1e-5)))
@@ -72,7 +72,7 @@ def _rms_norm(g: Graph, x: str, name: str) -> str:
         return g.op("Mul", weight, g.op("Mul", x, scale), width=g.width(x))
 
 
-def _rotate(g: Graph, x: str, rotary: tuple[str, str], size: int) -> str:
+def _rotate(g: ModelGraph, x: str, rotary: tuple[str, str], size: int) -> str:
     """x * cos + (-second half, first half) * sin."""
     first = g.op("Slice", x, [0], [size // 2], [3], [1])
     second = g.op("Slice", x, [size // 2], [2**63 - 1], [3], [1])
@@ -80,14 +80,14 @@ def _rotate(g: Graph, x: str, rotary: tuple[str, str], size: int) -> str:
     return g.op("Add", g.op("Mul", x, rotary[0]), g.op("Mul", turned, rotary[1]))
 
 
-def _repeat(g: Graph, x: str, kv: Heads, times: int) -> str:
+def _repeat(g: ModelGraph, x: str, kv: Heads, times: int) -> str:
     """Each key or value head serves ``times`` query heads."""
     x = g.op("Expand", g.op("Unsqueeze", x, [2]), [kv.batch, kv.heads, times, kv.length, kv.size])
     return g.op("Reshape", x, [kv.batch, kv.heads * times, kv.length, kv.size])
 
 
 def _attention(
-    g: Graph, x: str, rotary: tuple[str, str], mask: str, qs: Heads, kv: Heads, layers: int
+    g: ModelGraph, x: str, rotary: tuple[str, str], mask: str, qs: Heads, kv: Heads, layers: int
 ) -> str:
     y, hidden, times = _rms_norm(g, x, "input_norm"), g.width(x), qs.heads // kv.heads
     with g.scope("attn"):
@@ -102,7 +102,7 @@ def _attention(
     return g.op("Add", x, y)
 
 
-def _swiglu(g: Graph, x: str, inner: int, layers: int) -> str:
+def _swiglu(g: ModelGraph, x: str, inner: int, layers: int) -> str:
     y = _rms_norm(g, x, "post_norm")
     with g.scope("mlp"):
         gate = g.matmul(y, inner, bias=False, name="gate")

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from .graph import Graph
+from .graph import ModelGraph
 
 # written: the cells of every step, one by one, as the program of a network spells them out
 # normalised: the gates in one product, and the inputs of all steps in one in front of the steps
@@ -34,7 +34,7 @@ _ONNX_GATES = [0, 3, 2, 1]  # ours in the order of ONNX's operator: input, outpu
 class Steps:
     """The values of a sequence, (batch, width) each: as many, or one (steps, batch, width)."""
 
-    def __init__(self, g: Graph, values: list[str] | str, count: int) -> None:
+    def __init__(self, g: ModelGraph, values: list[str] | str, count: int) -> None:
         self._g, self._values, self.count = g, values, count
 
     def each(self) -> list[str]:
@@ -65,7 +65,13 @@ class LstmLayer:
     """
 
     def __init__(
-        self, g: Graph, name: str, batch: int, features: int, hidden: int, separate: bool = False
+        self,
+        g: ModelGraph,
+        name: str,
+        batch: int,
+        features: int,
+        hidden: int,
+        separate: bool = False,
     ) -> None:
         self._g, self._name, self._batch, self._hidden = g, name, batch, hidden
         self._separate = separate

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from onnx import ModelProto
 
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("mobilenet_v2",)
 
@@ -29,7 +29,7 @@ def mobilenet_v2(
     classes: int = 1000,
 ) -> ModelProto:
     """MobileNetV2, width 1.0: input (batch, 3, image, image), logits (batch, classes)."""
-    g = Graph("mobilenet_v2", seed)
+    g = ModelGraph("mobilenet_v2", seed)
     x = g.input("input", (batch, 3, image, image))
     x = _relu6(g, g.conv_bn(x, 32, 3, stride=2, act="", name="stem"))
     for stage, (expansion, channels, repeats, first) in enumerate(stages):
@@ -40,11 +40,11 @@ def mobilenet_v2(
     return g.model(output=(g.classifier(x, classes), (batch, classes)))
 
 
-def _relu6(g: Graph, x: str) -> str:
+def _relu6(g: ModelGraph, x: str) -> str:
     return g.op("Clip", x, 0.0, 6.0)
 
 
-def _inverted_residual(g: Graph, x: str, expansion: int, channels: int, stride: int) -> str:
+def _inverted_residual(g: ModelGraph, x: str, expansion: int, channels: int, stride: int) -> str:
     skip, inner = x, expansion * g.width(x)
     if expansion != 1:
         x = _relu6(g, g.conv_bn(x, inner, 1, act="", scale=1.4, name="expand"))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from onnx import ModelProto
 
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("mobilenet_v3",)
 
@@ -53,7 +53,7 @@ def mobilenet_v3(
 
     A block is (kernel, inner channels, channels, squeeze, swish, stride).
     """
-    g = Graph("mobilenet_v3", seed)
+    g = ModelGraph("mobilenet_v3", seed)
     x = g.input("input", (batch, 3, image, image))
     x = g.conv_bn(x, 16, 3, stride=2, act="HardSwish", name="stem")
     for number, block in enumerate(blocks):
@@ -65,7 +65,7 @@ def mobilenet_v3(
     return g.model(output=(g.gemm(x, classes, gain=4.0, name="classifier1"), (batch, classes)))
 
 
-def _inverted_residual(g: Graph, x: str, block: Block) -> str:
+def _inverted_residual(g: ModelGraph, x: str, block: Block) -> str:
     skip, act = x, "HardSwish" if block.swish else "Relu"
     if block.inner != g.width(x):
         x = g.conv_bn(x, block.inner, 1, act=act, name="expand")
@@ -84,7 +84,7 @@ def _inverted_residual(g: Graph, x: str, block: Block) -> str:
     return g.op("Add", x, skip) if residual else x
 
 
-def _squeeze_excitation(g: Graph, x: str) -> str:
+def _squeeze_excitation(g: ModelGraph, x: str) -> str:
     """Scale each channel by what two small layers make of the means of all channels."""
     channels = g.width(x)
     with g.scope("squeeze"):

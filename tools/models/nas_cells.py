@@ -11,7 +11,7 @@ from onnx import ModelProto
 
 from rcompiler.errors import InvalidModel
 
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("nas_cells",)
 
@@ -37,7 +37,7 @@ def nas_cells(
     """
     if vertices < 3 or edges < 2:
         raise InvalidModel("nas_cells: a cell has 3 vertices and 2 edges or more")
-    g = Graph("nas_cells", seed)
+    g = ModelGraph("nas_cells", seed)
     cell = _drawn(g.rng, vertices, edges)
     x = g.conv_bn(g.input("input", (batch, 3, image, image)), channels, 3, name="stem")
     for stack in range(stacks):
@@ -89,7 +89,7 @@ def _widths(cell: _Cell, out: int) -> list[int]:
     return widths
 
 
-def _cell(g: Graph, x: str, cell: _Cell, out: int) -> str:
+def _cell(g: ModelGraph, x: str, cell: _Cell, out: int) -> str:
     """A cell's input goes through a 1x1 convolution to every vertex that reads it."""
     widths, last = _widths(cell, out), len(cell.edges) - 1
     values = [x]
@@ -110,18 +110,18 @@ def _cell(g: Graph, x: str, cell: _Cell, out: int) -> str:
     return g.op("Add", y, g.conv_bn(x, out, 1, name="output", scale=0.5))
 
 
-def _vertex(g: Graph, x: str, operator: str, scale: float) -> str:
+def _vertex(g: ModelGraph, x: str, operator: str, scale: float) -> str:
     if operator == "maxpool3x3":
         return g.max_pool(x, 3, 1, 1)
     return g.conv_bn(x, g.width(x), int(operator[-1]), name=operator, scale=scale)
 
 
-def _narrowed(g: Graph, x: str, width: int) -> str:
+def _narrowed(g: ModelGraph, x: str, width: int) -> str:
     """The first ``width`` channels."""
     return x if g.width(x) == width else g.op("Slice", x, [0], [width], [1], width=width)
 
 
-def _sum(g: Graph, values: list[str]) -> str:
+def _sum(g: ModelGraph, values: list[str]) -> str:
     total = values[0]
     for value in values[1:]:
         total = g.op("Add", total, value)

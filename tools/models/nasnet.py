@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from onnx import ModelProto
 
-from .graph import Graph, window
+from .graph import ModelGraph, window
 
 MODELS = ("nasnet_a", "nasnet_mobile")
 
@@ -71,7 +71,7 @@ def nasnet_a(
     cells: normal ones; a reduction cell follows one third and two thirds of them. filters: of the
     first cells. stem: channels in front of them.
     """
-    g = Graph("nasnet_a", seed)
+    g = ModelGraph("nasnet_a", seed)
     x = g.input("input", (batch, image, image, 3))
     x = g.op("Transpose", x, perm=[0, 3, 1, 2], width=3)
     x = g.conv_bn(x, stem, 3, act="", name="stem")
@@ -91,7 +91,7 @@ def nasnet_mobile(
 
     Options as those of ``nasnet_a``; two reduction cells of fewer filters are in front.
     """
-    g = Graph("nasnet_mobile", seed)
+    g = ModelGraph("nasnet_mobile", seed)
     x = g.input("input", (batch, 3, image, image))
     x = g.conv_bn(x, stem, 3, stride=2, pad=0, act="", name="stem")
     states = [_State(x, 0)]
@@ -102,7 +102,7 @@ def nasnet_mobile(
 
 
 def _network(
-    g: Graph, states: list[_State], cells: int, filters: int, shape: tuple[int, int]
+    g: ModelGraph, states: list[_State], cells: int, filters: int, shape: tuple[int, int]
 ) -> ModelProto:
     """All cells and the classifier. states: outputs of the cells in front, the last ones last."""
     for index in range(cells):
@@ -116,7 +116,7 @@ def _network(
     return g.model(output=(logits, shape))
 
 
-def _cell(g: Graph, states: list[_State], filters: int, plan: _Plan) -> _State:
+def _cell(g: ModelGraph, states: list[_State], filters: int, plan: _Plan) -> _State:
     last, before = states[-1], states[-2] if len(states) > 1 else None
     values = [_point(g, g.op("Relu", last.value), filters, "first")]
     values.append(_alike(g, before, last, filters) if before else last.value)
@@ -134,7 +134,7 @@ def _cell(g: Graph, states: list[_State], filters: int, plan: _Plan) -> _State:
     return _State(g.concat(joined), last.halved + (plan.stride == 2))
 
 
-def _alike(g: Graph, before: _State, last: _State, filters: int) -> str:
+def _alike(g: ModelGraph, before: _State, last: _State, filters: int) -> str:
     """The output of the cell before the last one, of the size of the last one's."""
     if before.halved != last.halved:
         return _halved(g, g.op("Relu", before.value), filters)
@@ -143,7 +143,7 @@ def _alike(g: Graph, before: _State, last: _State, filters: int) -> str:
     return before.value
 
 
-def _halved(g: Graph, x: str, out: int) -> str:
+def _halved(g: ModelGraph, x: str, out: int) -> str:
     """Half the height and width: pixels of even and those of odd rows and columns, side by side."""
     shifted = g.op("Pad", x, [0, 0, 0, 0, 0, 0, 1, 1])
     shifted = g.op("Slice", shifted, [1, 1], [2**31 - 1, 2**31 - 1], [2, 3])
@@ -154,12 +154,12 @@ def _halved(g: Graph, x: str, out: int) -> str:
     return g.batch_norm(g.concat(halves), name="halved_bn")
 
 
-def _point(g: Graph, x: str, out: int, name: str, scale: float = 1.0) -> str:
+def _point(g: ModelGraph, x: str, out: int, name: str, scale: float = 1.0) -> str:
     """1x1 convolution and normalisation."""
     return g.batch_norm(g.conv(x, out, 1, name=name), scale, name=f"{name}_bn")
 
 
-def _operator(g: Graph, kind: str, x: str, filters: int, stride: int, side: str) -> str:
+def _operator(g: ModelGraph, kind: str, x: str, filters: int, stride: int, side: str) -> str:
     with g.scope(side):
         if kind.startswith("sep"):
             return _separable(g, x, filters, int(kind.removeprefix("sep")), stride)
@@ -172,7 +172,7 @@ def _operator(g: Graph, kind: str, x: str, filters: int, stride: int, side: str)
         return x if g.width(x) == filters else _point(g, x, filters, "pooled", _SCALE)
 
 
-def _separable(g: Graph, x: str, out: int, kernel: int, stride: int) -> str:
+def _separable(g: ModelGraph, x: str, out: int, kernel: int, stride: int) -> str:
     """Twice: rectifier, convolution in each channel, 1x1 convolution, normalisation."""
     for index in range(2):
         n = g.width(x)

@@ -7,7 +7,7 @@ are says ``lstm.Form``.
 import numpy as np
 from onnx import ModelProto
 
-from .graph import Graph
+from .graph import ModelGraph
 from .lstm import Form, LstmLayer, Steps
 
 MODELS = ("lstm2", "lstm_tc", "seq2seq")
@@ -23,7 +23,7 @@ def lstm2(
     classes: int = 10,
 ) -> ModelProto:
     """Stacked LSTM classifier: input (sequence, batch, features), logits (batch, classes)."""
-    g = Graph("lstm2", seed)
+    g = ModelGraph("lstm2", seed)
     x = g.input("input", (sequence, batch, features))
     zero = g.weight("initial_state", np.zeros((1, batch, hidden), np.float32))
     for layer in range(layers):
@@ -51,7 +51,7 @@ def lstm_tc(
 
     As written, a cell has eight separate products of a vector with a matrix.
     """
-    g = Graph("lstm_tc", seed)
+    g = ModelGraph("lstm_tc", seed)
     x = Steps(g, g.input("input", (steps, batch, hidden)), steps)
     for layer in range(layers):
         x, state = LstmLayer(g, f"lstm.{layer}", batch, hidden, hidden, separate=True).run(x, form)
@@ -73,7 +73,7 @@ def seq2seq(
     The decoder starts from states of zeros; its first input is the last c of the last encoder
     layer, each one after is its own output.
     """
-    g = Graph("seq2seq", seed)
+    g = ModelGraph("seq2seq", seed)
     x = Steps(g, g.input("input", (steps, batch, hidden)), steps)
     for layer in range(layers):
         x, state = LstmLayer(g, f"encoder.{layer}", batch, hidden, hidden).run(x, form)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from onnx import ModelProto
 
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("resnet50", "resnext29")
 
@@ -18,7 +18,7 @@ def resnet50(
     classes: int = 1000,
 ) -> ModelProto:
     """ResNet-50: input (batch, 3, image, image), logits (batch, classes)."""
-    g = Graph("resnet50", seed)
+    g = ModelGraph("resnet50", seed)
     x = g.input("input", (batch, 3, image, image))
     x = g.conv_bn(x, width, 7, stride=2, name="conv1")
     x = g.max_pool(x, 3, 2, 1)
@@ -44,7 +44,7 @@ def resnext29(
 
     Blocks are 256 channels wide in the first stage, whatever the groups inside (section 5.2).
     """
-    g = Graph("resnext29", seed)
+    g = ModelGraph("resnext29", seed)
     x = g.conv_bn(g.input("input", (batch, 3, image, image)), 64, 3, name="conv1")
     for stage, count in enumerate(blocks):
         inner, out = cardinality * width << stage, 256 << stage
@@ -55,7 +55,7 @@ def resnext29(
     return g.model(output=(g.classifier(x, classes), (batch, classes)))
 
 
-def _bottleneck(g: Graph, x: str, inner: int, out: int, stride: int, groups: int) -> str:
+def _bottleneck(g: ModelGraph, x: str, inner: int, out: int, stride: int, groups: int) -> str:
     """1x1, 3x3 (grouped), 1x1, plus the shortcut (projected where the shape changes)."""
     y = g.conv_bn(x, inner, 1, name="conv1")
     y = g.conv_bn(y, inner, 3, stride=stride, groups=groups, name="conv2")

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from onnx import ModelProto
 
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("resnext29_16x64d", "resnext101_64x4d")
 
@@ -33,7 +33,7 @@ def resnext29_16x64d(
     width: of a branch, in all stages. channels: between the blocks of the first stage. A shortcut
     is halved by averaging and widened by zeros.
     """
-    g = Graph("resnext29_16x64d", seed)
+    g = ModelGraph("resnext29_16x64d", seed)
     x = g.conv_bn(g.input("input", (batch, 3, image, image)), channels, 3, name="conv1")
     for stage, count in enumerate(blocks):
         for block in range(count):
@@ -59,7 +59,7 @@ def resnext101_64x4d(
 
     width: of a branch in the first stage, doubled in each one after.
     """
-    g = Graph("resnext101_64x4d", seed)
+    g = ModelGraph("resnext101_64x4d", seed)
     x = g.conv_bn(g.input("input", (batch, 3, image, image)), 64, 7, stride=2, name="conv1")
     x = g.max_pool(x, 3, 2, 1)
     for stage, count in enumerate(blocks):
@@ -82,7 +82,7 @@ class _Layer(NamedTuple):
     norm: tuple[np.ndarray, ...]
 
     @classmethod
-    def draw(cls, g: Graph, out: int, features: int, kernel: int) -> "_Layer":
+    def draw(cls, g: ModelGraph, out: int, features: int, kernel: int) -> "_Layer":
         shape = (out, features, kernel, kernel)
         std = (2 / (features * kernel * kernel)) ** 0.5
         return cls(g.normal(shape, std), g.norm_parameters(out))
@@ -94,12 +94,12 @@ class _Layer(NamedTuple):
         weight = np.concatenate([layer.weight for layer in layers])
         return cls(weight, tuple(np.concatenate(values) for values in norms))
 
-    def apply(self, g: Graph, x: str, name: str, stride: int = 1, groups: int = 1) -> str:
+    def apply(self, g: ModelGraph, x: str, name: str, stride: int = 1, groups: int = 1) -> str:
         x = g.conv_of(x, self.weight, stride=stride, groups=groups, name=name)
         return g.op("Relu", g.batch_norm_of(x, self.norm, f"{name}_bn"))
 
 
-def _branches(g: Graph, x: str, width: int, count: int, stride: int, form: Form) -> str:
+def _branches(g: ModelGraph, x: str, width: int, count: int, stride: int, form: Form) -> str:
     """A 1x1 and a 3x3 convolution in each of ``count`` branches, and all branches side by side."""
     layers = [
         (_Layer.draw(g, width, g.width(x), 1), _Layer.draw(g, width, width, 3))
@@ -116,13 +116,13 @@ def _branches(g: Graph, x: str, width: int, count: int, stride: int, form: Form)
     return g.concat(results)
 
 
-def _widened(g: Graph, x: str) -> str:
+def _widened(g: ModelGraph, x: str) -> str:
     """Half the height and width, twice the channels: averages with zeros on both sides."""
     more = g.width(x) // 2
     x = g.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
     return g.op("Pad", x, [0, more, 0, 0, 0, more, 0, 0], width=g.width(x) + 2 * more)
 
 
-def _head(g: Graph, x: str, classes: int) -> str:
+def _head(g: ModelGraph, x: str, classes: int) -> str:
     x = g.op("Flatten", g.op("GlobalAveragePool", x), axis=1)
     return g.matmul(x, classes, bias=False, name="fc")

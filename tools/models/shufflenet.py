@@ -6,7 +6,7 @@ from onnx import ModelProto
 
 from rcompiler.errors import InvalidModel
 
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("shufflenet",)
 
@@ -30,7 +30,7 @@ def shufflenet(
     if groups not in _CHANNELS:
         known = ", ".join(map(str, _CHANNELS))
         raise InvalidModel(f"shufflenet: groups={groups} is none of the paper's: {known}")
-    g = Graph("shufflenet", seed)
+    g = ModelGraph("shufflenet", seed)
     x = g.conv_bn(g.input("input", (batch, 3, image, image)), _STEM, 3, stride=2, name="conv1")
     x = g.max_pool(x, 3, 2, 1)
     side = _halved(_halved(image))
@@ -49,7 +49,7 @@ def _halved(side: int) -> int:
     return -(-side // 2)
 
 
-def _unit(g: Graph, x: str, side: int, out: int, stride: int, first: int, groups: int) -> str:
+def _unit(g: ModelGraph, x: str, side: int, out: int, stride: int, first: int, groups: int) -> str:
     """Grouped 1x1, shuffle, depthwise 3x3, grouped 1x1; added to the input, or with stride 2
     joined to its averages. side: of the input. first: groups of the first convolution.
     """
@@ -66,7 +66,7 @@ def _unit(g: Graph, x: str, side: int, out: int, stride: int, first: int, groups
     return g.op("Relu", g.concat([x, y]))
 
 
-def _shuffle(g: Graph, x: str, side: int, groups: int) -> str:
+def _shuffle(g: ModelGraph, x: str, side: int, groups: int) -> str:
     """Channel i of group j becomes channel j of group i, of as many groups as there are i."""
     channels = g.width(x)
     x = g.op("Reshape", x, [0, groups, channels // groups, side, side])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from onnx import ModelProto
 
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("mlp", "tiny_chain", "tiny_matmul_chain", "two_branch")
 
@@ -21,7 +21,7 @@ def mlp(
     seed: int = 0, batch: int = 32, layers: Sequence[int] = (784, 1024, 1024, 10)
 ) -> ModelProto:
     """Gemm and Relu alternating: input (batch, layers[0]), logits (batch, layers[-1])."""
-    g = Graph("mlp", seed)
+    g = ModelGraph("mlp", seed)
     x = g.input("input", (batch, layers[0]))
     for index, width in enumerate(layers[1:], 1):
         x = g.gemm(x, width, gain=2.0 if index > 1 else 1.0, name=f"fc{index}")
@@ -35,7 +35,7 @@ def tiny_chain(seed: int = 0, ops: int = 100, width: int = 64) -> ModelProto:
 
     What is measured is the price of an operator: there is next to nothing to compute.
     """
-    g = Graph("tiny_chain", seed)
+    g = ModelGraph("tiny_chain", seed)
     x = g.input("input", (1, width))
     for index in range(ops):
         kind, low, high = _ELEMENTWISE[index % len(_ELEMENTWISE)]
@@ -53,7 +53,7 @@ def tiny_matmul_chain(seed: int = 0, ops: int = 100, width: int = 64) -> ModelPr
     A matrix product reads all of the vector, so no two products fuse into one loop: what is
     measured is the cost of going from one operator to the next.
     """
-    g = Graph("tiny_matmul_chain", seed)
+    g = ModelGraph("tiny_matmul_chain", seed)
     x = g.input("input", (1, width))
     for index in range(ops):
         with g.scope(f"op{index}"):
@@ -71,7 +71,7 @@ def tiny_matmul_chain(seed: int = 0, ops: int = 100, width: int = 64) -> ModelPr
 
 def two_branch(seed: int = 0, rows: int = 4, width: int = 8) -> ModelProto:
     """relu(x A) + tanh(x B): two independent branches that meet; input (rows, width)."""
-    g = Graph("two_branch", seed)
+    g = ModelGraph("two_branch", seed)
     x = g.input("input", (rows, width))
     left = g.op("Relu", g.matmul(x, width, bias=False, name="left"))
     right = g.op("Tanh", g.matmul(x, width, bias=False, name="right"))

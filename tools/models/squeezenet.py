@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from onnx import ModelProto
 
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("squeezenet1_1",)
 
@@ -19,7 +19,7 @@ def squeezenet1_1(
     classes: int = 1000,
 ) -> ModelProto:
     """SqueezeNet 1.1: input (batch, 3, image, image), logits (batch, classes)."""
-    g = Graph("squeezenet1_1", seed)
+    g = ModelGraph("squeezenet1_1", seed)
     x = g.input("input", (batch, 3, image, image))
     x = g.op("Relu", g.conv(x, 64, 3, stride=2, pad=0, bias=True, name="features.0"))
     x = g.max_pool(x, 3, 2, ceil=1)
@@ -31,7 +31,7 @@ def squeezenet1_1(
     return g.model(output=(x, (batch, classes)))
 
 
-def _fire(g: Graph, x: str, squeeze: int) -> str:
+def _fire(g: ModelGraph, x: str, squeeze: int) -> str:
     x = g.op("Relu", g.conv(x, squeeze, 1, bias=True, name="squeeze"))
     left = g.op("Relu", g.conv(x, 4 * squeeze, 1, bias=True, name="expand1x1"))
     right = g.op("Relu", g.conv(x, 4 * squeeze, 3, bias=True, name="expand3x3"))

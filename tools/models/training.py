@@ -10,7 +10,7 @@ from onnx import ModelProto
 
 from rcompiler.errors import InvalidModel
 
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("convnet_training",)
 
@@ -38,7 +38,7 @@ def convnet_training(
             f"image={image} cannot be halved {len(channels)} times; give a multiple of "
             f"{1 << len(channels)}"
         )
-    g = Graph("convnet_training", seed)
+    g = ModelGraph("convnet_training", seed)
     x = g.input("input", (batch, 3, image, image))
     labels = g.input("labels", (batch,), "int64")
     blocks = []
@@ -76,14 +76,14 @@ class _Block(NamedTuple):
     result: str
 
     @classmethod
-    def forward(cls, g: Graph, x: str, out: int) -> "_Block":
+    def forward(cls, g: ModelGraph, x: str, out: int) -> "_Block":
         shape = (out, g.width(x), 3, 3)
         weight = g.weight("weight", g.normal(shape, (2 / (g.width(x) * 9)) ** 0.5))
         bias = g.weight("bias", g.normal((out,), 0.1))
         linear = g.op("Conv", x, weight, bias, kernel_shape=[3, 3], pads=_AROUND, width=out)
         return cls(x, weight, bias, shape, linear, g.op("Relu", linear))
 
-    def backward(self, g: Graph, slope: str, first: bool) -> tuple[str, Gradients]:
+    def backward(self, g: ModelGraph, slope: str, first: bool) -> tuple[str, Gradients]:
         """The gradients of the operand ("" of the network's) and of the parameters."""
         slope = g.op("Where", g.op("Greater", self.linear, 0.0), slope, 0.0)
         bias = g.op("ReduceSum", slope, [0, 2, 3], keepdims=0)
@@ -109,14 +109,14 @@ class _Linear(NamedTuple):
     result: str
 
     @classmethod
-    def forward(cls, g: Graph, x: str, out: int) -> "_Linear":
+    def forward(cls, g: ModelGraph, x: str, out: int) -> "_Linear":
         with g.scope("fc"):
             shape = (out, g.width(x))
             weight = g.weight("weight", g.normal(shape, (1 / g.width(x)) ** 0.5))
             bias = g.weight("bias", g.normal((out,), 0.1))
             return cls(x, weight, bias, shape, g.op("Gemm", x, weight, bias, transB=1))
 
-    def backward(self, g: Graph, slope: str) -> tuple[str, Gradients]:
+    def backward(self, g: ModelGraph, slope: str) -> tuple[str, Gradients]:
         """The gradients of the operand and of the parameters."""
         weight = g.op("Gemm", slope, self.x, transA=1)
         bias = g.op("ReduceSum", slope, [0], keepdims=0)
@@ -127,14 +127,16 @@ class _Linear(NamedTuple):
         return g.op("MatMul", slope, self.weight), gradients
 
 
-def _cross_entropy(g: Graph, logits: str, labels: str, batch: int, classes: int) -> tuple[str, str]:
+def _cross_entropy(
+    g: ModelGraph, logits: str, labels: str, batch: int, classes: int
+) -> tuple[str, str]:
     """The loss of each image, and the gradient of their mean by the logits."""
     loss, logarithm = g.ops("SoftmaxCrossEntropyLoss", logits, labels, outputs=2, reduction="none")
     right = g.op("OneHot", labels, classes, g.constant(np.array([0, 1], np.float32)))
     return loss, g.op("Div", g.op("Sub", g.op("Exp", logarithm), right), float(batch))
 
 
-def _spread(g: Graph, slope: str) -> str:
+def _spread(g: ModelGraph, slope: str) -> str:
     """The gradient of what averages of 2x2 pixels are taken of."""
     scales = g.constant(np.array([1, 1, 2, 2], np.float32))
     wide = g.op(

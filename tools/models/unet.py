@@ -2,7 +2,7 @@
 
 from onnx import ModelProto
 
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("unet",)
 
@@ -14,7 +14,7 @@ def unet(
 
     image must be a multiple of 2**depth.
     """
-    g = Graph("unet", seed)
+    g = ModelGraph("unet", seed)
     x = g.input("input", (batch, 3, image, image))
     skips = []
     for level in range(depth):
@@ -29,12 +29,12 @@ def unet(
     return g.model(output=(x, (batch, 1, image, image)))
 
 
-def _double(g: Graph, x: str, channels: int, name: str) -> str:
+def _double(g: ModelGraph, x: str, channels: int, name: str) -> str:
     with g.scope(name):
         return g.conv_bn(g.conv_bn(x, channels, 3, name="conv1"), channels, 3, name="conv2")
 
 
-def _up(g: Graph, x: str, channels: int, name: str) -> str:
+def _up(g: ModelGraph, x: str, channels: int, name: str) -> str:
     """Transposed convolution 2x2, stride 2: each output element reads one input pixel."""
     with g.scope(name):
         n = g.width(x)

@@ -3,7 +3,7 @@
 from onnx import ModelProto
 
 from .attention import Heads, gelu_erf
-from .graph import Graph
+from .graph import ModelGraph
 
 MODELS = ("vit_b16",)
 
@@ -19,7 +19,7 @@ def vit_b16(
     classes: int = 1000,
 ) -> ModelProto:
     """Input (batch, 3, image, image), logits (batch, classes); image is a multiple of patch."""
-    g = Graph("vit_b16", seed)
+    g = ModelGraph("vit_b16", seed)
     x = g.input("input", (batch, 3, image, image))
     count = (image // patch) ** 2
     x = g.conv(x, hidden, patch, stride=patch, pad=0, bias=True, gain=1.0, name="conv_proj")
@@ -36,7 +36,7 @@ def vit_b16(
     return g.model(output=(g.gemm(x, classes, name="head"), (batch, classes)))
 
 
-def _block(g: Graph, x: str, shape: Heads, layers: int) -> str:
+def _block(g: ModelGraph, x: str, shape: Heads, layers: int) -> str:
     hidden, gain = g.width(x), 1.0 / layers
     y = g.matmul(g.layer_norm(x, 1e-6, name="ln_1"), 3 * hidden, name="in_proj")
     q, k, v = g.ops("Split", y, outputs=3, axis=2, num_outputs=3, width=hidden)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rcompiler.passes.products.batch_estimate import Estimates
-from rcompiler.passes.products.batches import Batch, Graph, Order, order
+from rcompiler.passes.products.batches import Batch, Order, ProductGraph, order
 from rcompiler.passes.products.merging import Profit
 
 _PARTS = (1, 2, 4, 8)  # that the rows of a batch are cut into
@@ -21,13 +21,13 @@ _LEAST_ROWS = 8  # of a part: fewer do not hide that the weights are read again
 _LESS = 0.95  # of the time that more parts have to take
 
 
-def worth(graph: Graph, batch: Batch, profit: Profit) -> bool:
+def worth(graph: ProductGraph, batch: Batch, profit: Profit) -> bool:
     """Whether one product takes less EU time than those of the members."""
     return profit.worth_stacking([graph.factors[node][n].product for node, n in batch])
 
 
 def choose(
-    graph: Graph, found: Sequence[Batch], profit: Profit
+    graph: ProductGraph, found: Sequence[Batch], profit: Profit
 ) -> tuple[list[Batch], Order] | None:
     """The batches that make the graph faster on the device, and an order with them; or None.
 
@@ -62,7 +62,7 @@ def choose(
     return best, made
 
 
-def _of_the_same_rows(graph: Graph, found: Sequence[Batch]) -> list[list[Batch]]:
+def _of_the_same_rows(graph: ProductGraph, found: Sequence[Batch]) -> list[list[Batch]]:
     """All batches; in one list those whose members read the same nodes, one by one."""
     groups: dict[tuple[tuple[int, ...], ...], list[Batch]] = {}
     for batch in found:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from rcompiler.passes.products.batches import Batch, Graph, Order, Orders, condensed
+from rcompiler.passes.products.batches import Batch, Order, Orders, ProductGraph, condensed
 from rcompiler.passes.products.merging import Product, Profit, deepened, stacked
 
 
@@ -14,13 +14,13 @@ class _Way(Enum):
     """How EUs go through a graph.
 
     TOGETHER: all work on one product after the other, and keep their share of its weights until it
-    comes again. ALONE: each works on products of its own, and keeps all of their weights. BESIDE:
+    comes again. ALONE: each works on products of its own, and keeps all of their weights. STREAMED:
     all work on whatever is ready, and keep nothing, as too much comes in between.
     """
 
     TOGETHER = 0
     ALONE = 1
-    BESIDE = 2
+    STREAMED = 2
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class _Step:
 class Estimates:
     """Times of one graph with different batches: what no batch changes is found once."""
 
-    def __init__(self, graph: Graph, profit: Profit) -> None:
+    def __init__(self, graph: ProductGraph, profit: Profit) -> None:
         graph, self._number = condensed(graph)
         self._graph, self._profit, self._orders = graph, profit, Orders(graph)
         self._figures: dict[Product, _Figure] = {}
@@ -138,7 +138,7 @@ class Estimates:
         """ns of EU time in all, and of each node the ns until it is done."""
         profit = self._profit
         eus, room = profit.device.eus, 0.0
-        if way is not _Way.BESIDE:
+        if way is not _Way.STREAMED:
             room = profit.private_bytes * (eus if way is _Way.TOGETHER else 1)
         work, found = 0.0, dict[int, float]()
         for step in steps:

@@ -10,7 +10,7 @@ from torch_mlir import ir
 from rcompiler.linalg.values import defining, integer, operations, shape_of
 from rcompiler.passes.ir.structure import body_structure
 from rcompiler.passes.products.batch_choice import worth
-from rcompiler.passes.products.batches import Factor, Graph, batches
+from rcompiler.passes.products.batches import Factor, ProductGraph, batches
 from rcompiler.passes.products.merging import Product, Profit
 from rcompiler.passes.products.row_products import RowProduct
 
@@ -44,7 +44,7 @@ class Part:
 
 def factored(
     ops: Sequence[ir.Operation], products: Mapping[int, RowProduct], profit: Profit
-) -> tuple[Graph, Mapping[int, Sequence[Part]]]:
+) -> tuple[ProductGraph, Mapping[int, Sequence[Part]]]:
     """The graph of all ops of a block, and the parts that its factors are of, by number of the op.
 
     Products that can only be batched in part are cut in parts, if batching some part pays.
@@ -72,7 +72,7 @@ class _Nodes:
         self._bodies: dict[Hashable, int] = {}
         self._kinds: dict[int, Hashable] = {}
 
-    def graph(self, parts: Mapping[int, Sequence[Part]]) -> Graph:
+    def graph(self, parts: Mapping[int, Sequence[Part]]) -> ProductGraph:
         """With the parts of products as factors, which read x instead of their ops."""
         reads = list(self._reads)
         for i, (first, *_) in parts.items():
@@ -82,7 +82,7 @@ class _Nodes:
             i: [self._factor(part, self._kind(i, part.of)) for part in own]
             for i, own in parts.items()
         }
-        return Graph(reads, factors)
+        return ProductGraph(reads, factors)
 
     def _factor(self, part: Part, kind: Hashable) -> Factor:
         rows = ir.RankedTensorType(part.x.type)
@@ -110,7 +110,7 @@ def _operands(op: ir.Operation) -> Iterator[ir.Value]:
         yield from inner.operands
 
 
-def _members(graph: Graph, profit: Profit | None = None) -> set[int]:
+def _members(graph: ProductGraph, profit: Profit | None = None) -> set[int]:
     """Nodes with a factor in some batch; given a profit, in one that is worth it."""
     found = (b for b in batches(graph) if profit is None or worth(graph, b, profit))
     return {node for batch in found for node, _ in batch}

@@ -37,7 +37,7 @@ Batch = tuple[Member, ...]
 
 
 @dataclass(frozen=True)
-class Graph:
+class ProductGraph:
     """Nodes in topological order. reads: per node, the nodes that it reads besides those of its
     factors. factors: of the nodes that are products.
     """
@@ -53,7 +53,7 @@ class Graph:
         return found
 
 
-def batches(graph: Graph) -> list[Batch]:
+def batches(graph: ProductGraph) -> list[Batch]:
     """Factors with one key, in as few batches as dependences allow; two or more members each.
 
     A factor goes with those of its key that have as many others of that key behind them on the
@@ -87,7 +87,7 @@ class Order:
     reads: Sequence[Sequence[int]]
 
 
-def order(graph: Graph, chosen: Sequence[Batch]) -> Order | None:
+def order(graph: ProductGraph, chosen: Sequence[Batch]) -> Order | None:
     """An order with the batches of `chosen`, near the one that was; None if there is a cycle."""
     return Orders(graph).of(chosen)
 
@@ -95,7 +95,7 @@ def order(graph: Graph, chosen: Sequence[Batch]) -> Order | None:
 class Orders:
     """Orders of one graph with different batches: what no batch changes is found once."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: ProductGraph) -> None:
         self._graph = graph
         self._reads = [graph.inputs(node) for node in range(len(graph.reads))]
         self._readers: list[list[int]] = [[] for _ in self._reads]
@@ -158,7 +158,7 @@ class Orders:
         return reads, readers, waiting
 
 
-def condensed(graph: Graph) -> tuple[Graph, list[int]]:
+def condensed(graph: ProductGraph) -> tuple[ProductGraph, list[int]]:
     """The same products with the same dependences on one another, and the new number of each node
     that is left; -1 of the others.
 
@@ -189,4 +189,4 @@ def condensed(graph: Graph) -> tuple[Graph, list[int]]:
         numbers.append(number)
         instead.append((number,))
         reads.append(own)
-    return Graph(reads, factors), numbers
+    return ProductGraph(reads, factors), numbers

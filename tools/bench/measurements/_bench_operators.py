@@ -31,7 +31,7 @@ from onnx import ModelProto
 from measurements._bench_ordering import Case, cases, elements_of
 from rcompiler.tools._data import Range
 from rcompiler.tools.models.attention import Heads
-from rcompiler.tools.models.graph import Graph
+from rcompiler.tools.models.graph import ModelGraph
 
 ALONE, AROUND, WITHIN = "alone", "around", "within"
 Models = Mapping[str, ModelProto]  # by ALONE, and where layout matters by AROUND and WITHIN
@@ -81,7 +81,7 @@ class Convolution:
     def weights(self) -> int:
         return self.out * self.channels // self.groups * self.kernel**2
 
-    def add(self, g: Graph, x: str) -> str:
+    def add(self, g: ModelGraph, x: str) -> str:
         """The convolution of x as nodes."""
         x = g.conv(x, self.out, self.kernel, self.stride, groups=self.groups, bias=True)
         return g.op("Relu", x)
@@ -136,7 +136,7 @@ def ordering_operators() -> Iterator[Operator]:
 
 def _ordering_models(case: Case, seed: Seed) -> Models:
     _, _, shape, result, build, indices = case
-    g = Graph("ordering", seed)
+    g = ModelGraph("ordering", seed)
     x = g.input("x", shape)
     for index, (of, _) in indices.items():
         g.input(index, of, "int64")
@@ -147,7 +147,7 @@ def product(kind: str, m: int, n: int, k: int, *, relu: bool = False) -> Operato
     """A matrix (m, k) times weights (k, n); relu: with bias and ReLU."""
 
     def models(seed: Seed) -> Models:
-        g = Graph("product", seed)
+        g = ModelGraph("product", seed)
         x = g.input("x", (m, k))
         y = g.op("Relu", g.gemm(x, n)) if relu else g.matmul(x, n, bias=False, name="product")
         return {ALONE: g.model(y=(y, (m, n)))}
@@ -165,12 +165,12 @@ def _convolution(kind: str, name: str, c: Convolution) -> Operator:
 
 def _convolution_models(c: Convolution, seed: Seed) -> Models:
     shape = (1, c.channels, c.image, c.image)
-    g = Graph("convolution", seed)
+    g = ModelGraph("convolution", seed)
     x = g.input("x", shape)
     found = {ALONE: g.model(y=(c.add(g, x), (1, c.out, c.side, c.side)))}
     first = c.channels < _BLOCKED
     for name, middle in ((WITHIN, True),) if first else ((AROUND, False), (WITHIN, True)):
-        g = Graph("convolution", seed)
+        g = ModelGraph("convolution", seed)
         x = g.input("x", shape)
         if not first:
             x = g.conv(x, c.channels, 3, groups=c.channels, bias=True, name="before")
@@ -181,11 +181,11 @@ def _convolution_models(c: Convolution, seed: Seed) -> Models:
     return found
 
 
-def _rowwise(kind: str, rows: int, width: int, op: Callable[[Graph, str], str]) -> Operator:
+def _rowwise(kind: str, rows: int, width: int, op: Callable[[ModelGraph, str], str]) -> Operator:
     """Each row of a matrix for itself."""
 
     def models(seed: Seed) -> Models:
-        g = Graph("rowwise", seed)
+        g = ModelGraph("rowwise", seed)
         return {ALONE: g.model(y=(op(g, g.input("x", (rows, width))), (rows, width)))}
 
     return Operator(kind, f"{rows}x{width}", 0, 2 * 4 * rows * width, models)
@@ -196,7 +196,7 @@ def _attention(h: Heads) -> Operator:
     shape = (h.batch, h.heads, h.length, h.size)
 
     def models(seed: Seed) -> Models:
-        g = Graph("attention", seed)
+        g = ModelGraph("attention", seed)
         q, k, v = (g.input(name, shape) for name in "qkv")
         scores = g.op("MatMul", q, g.op("Transpose", k, perm=[0, 1, 3, 2]))
         scores = g.op("Mul", scores, float(h.size) ** -0.5)
@@ -210,7 +210,7 @@ def _attention_block(h: Heads) -> Operator:
     shape = (h.batch, h.length, h.heads * h.size)
 
     def models(seed: Seed) -> Models:
-        g = Graph("attention block", seed)
+        g = ModelGraph("attention block", seed)
         q, k, v = (g.input(name, shape) for name in "qkv")
         scores = h.scores(g, h.split(g, q), h.split(g, k, keys=True))
         return {ALONE: g.model(y=(h.mix(g, scores, h.split(g, v)), shape))}

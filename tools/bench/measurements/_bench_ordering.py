@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from rcompiler.tools._data import Range
-from rcompiler.tools.models.graph import Graph
+from rcompiler.tools.models.graph import ModelGraph
 
 Shape = tuple[int, ...]
-Build = Callable[[Graph, str], str]
+Build = Callable[[ModelGraph, str], str]
 # (kind, name, shapes of the operand and the result, what it does, indices: shape and range)
 Case = tuple[str, str, Shape, Shape, Build, Mapping[str, tuple[Shape, Range]]]
 
@@ -145,7 +145,7 @@ def _remainder(shape: Shape) -> Build:
 
 
 def _elements(shape: Shape, axis: int, reduction: str) -> Build:
-    def build(g: Graph, x: str) -> str:
+    def build(g: ModelGraph, x: str) -> str:
         updates = g.input("updates", shape)
         return g.op("ScatterElements", x, "at", updates, axis=axis, reduction=reduction)
 
@@ -153,7 +153,7 @@ def _elements(shape: Shape, axis: int, reduction: str) -> Build:
 
 
 def _slices(shape: Shape, reduction: str) -> Build:
-    def build(g: Graph, x: str) -> str:
+    def build(g: ModelGraph, x: str) -> str:
         return g.op("ScatterND", x, "at", g.input("updates", shape), reduction=reduction)
 
     return build

@@ -16,7 +16,7 @@ from onnx import ModelProto
 
 from measurements._bench_operators import ALONE, operators
 from rcompiler.tools._data import Range
-from rcompiler.tools.models.graph import Graph, Operand
+from rcompiler.tools.models.graph import ModelGraph, Operand
 
 Shape = tuple[int, ...]
 
@@ -90,7 +90,7 @@ def _case(
     attributes: Mapping[str, Any],
 ) -> EstimateCase:
     def build() -> ModelProto:
-        g = Graph("estimate", 0)
+        g = ModelGraph("estimate", 0)
         x = (
             g.op("Abs", g.input("x", shape))
             if op in ("Log", "Sqrt", "Pow")
@@ -113,13 +113,13 @@ def _alone(models: Callable[[], Mapping[str, ModelProto]]) -> ModelProto:
 
 def _recurrent(op: str, gates: int) -> ModelProto:
     steps, width = 64, 256
-    g = Graph("estimate", 0)
+    g = ModelGraph("estimate", 0)
     weights = g.normal((1, gates * width, width), width**-0.5)
     y = g.op(op, g.input("x", (steps, 1, width)), weights, weights, hidden_size=width)
     return g.model(y=(y, (steps, 1, 1, width)))
 
 
 def _gather() -> ModelProto:
-    g = Graph("estimate", 0)
+    g = ModelGraph("estimate", 0)
     g.input("at", (4096,), "int64")
     return g.model(y=(g.op("Gather", g.input("x", (8192, 64)), "at", axis=0), (4096, 64)))

@@ -11,7 +11,7 @@ CUBLAS = "torch_graph"  # of a single product: nothing but cuBLAS's kernel
 
 
 @dataclass
-class Figure:
+class GroupFigure:
     """Of one group.
 
     ms: per engine what `_measure.percentiles` gives of an inference as the host sees it, from the
@@ -63,7 +63,7 @@ class AtMost:
     precisions: tuple[str, ...]
     least: float = 1.0
 
-    def value(self, figures: Sequence[Figure]) -> float | None:
+    def value(self, figures: Sequence[GroupFigure]) -> float | None:
         """How many times as fast as asked; None where it was not measured."""
         found = [
             f.median for f in figures if f.model == self.model and f.precision in self.precisions
@@ -81,7 +81,7 @@ class OverCublas:
 
     least: float = 0.8
 
-    def value(self, figures: Sequence[Figure]) -> float | None:
+    def value(self, figures: Sequence[GroupFigure]) -> float | None:
         """The least ratio by the device's clock; None where none was measured."""
         found = [f.device_ratio.get(CUBLAS) for f in figures if f.kind == "gemm"]
         return min((ratio for ratio in found if ratio is not None), default=None)
@@ -91,7 +91,7 @@ class OverCublas:
 
 
 _EXACT, _HALF = ("f32", "tf32"), ("f16",)
-GOALS: tuple[Goal[Figure], ...] = (
+GOALS: tuple[Goal[GroupFigure], ...] = (
     AtMost("lstm_tc", 0.30, _EXACT),
     AtMost("seq2seq", 0.5, _EXACT),
     AtMost("deepspeech2", 0.5, _EXACT),

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from measurements import _gpu_bench_run
-from measurements._gpu_bench_figures import Figure
+from measurements._gpu_bench_figures import GroupFigure
 from measurements._gpu_bench_group import Group
 from measurements._gpu_bench_run import Job, Settings
 from rcompiler.errors import DeviceError
@@ -27,7 +27,7 @@ def measured(
     settings: Settings,
     most_s: float,
     device: Callable[[dict[str, Any]], None],
-) -> Iterator[Figure]:
+) -> Iterator[GroupFigure]:
     """The figures of all jobs, each when it is done.
 
     most_s: seconds that a group may take. device: told what a process measures on. Raises
@@ -46,7 +46,7 @@ def measured(
             job = waiting.pop(0)
             told = ask("figure", job)
             if "figure" in told:
-                yield Figure(**told["figure"])
+                yield GroupFigure(**told["figure"])
                 continue
             failed, why = told["failed"], told["why"]
             left = [policy for policy in job.policies if policy != failed]
@@ -59,10 +59,10 @@ def measured(
             ask = None
 
 
-def _failed(group: Group, unmeasured: dict[str, str], why: str) -> Figure:
+def _failed(group: Group, unmeasured: dict[str, str], why: str) -> GroupFigure:
     about = (group.model, group.kind, group.precision, group.target, group.flops)
     unmeasured.pop("", None)
-    return Figure(*about, unmeasured=unmeasured, error=why)
+    return GroupFigure(*about, unmeasured=unmeasured, error=why)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from measurements import _torch_baselines
-from measurements._gpu_bench_figures import Figure
+from measurements._gpu_bench_figures import GroupFigure
 from measurements._gpu_bench_group import (
     TOLERANCE,
     Group,
@@ -76,13 +76,13 @@ class PolicyFailed(CompilerError):
         self.policy = policy
 
 
-def measure(folder: PackedFolder, group: Group, job: Job, settings: Settings) -> Figure:
+def measure(folder: PackedFolder, group: Group, job: Job, settings: Settings) -> GroupFigure:
     """Check the results of all engines, time them by turns.
 
     Raises PolicyFailed. Engines of others that fail are left out.
     """
     about = (group.model, group.kind, group.precision, group.target, group.flops)
-    found = Figure(*about, unmeasured=dict(job.unmeasured))
+    found = GroupFigure(*about, unmeasured=dict(job.unmeasured))
     feeds, wanted = get_arrays(folder, group.feeds), get_arrays(folder, group.wanted)
     allowed = TOLERANCE[group.precision]
     ours: dict[str, DeviceEngine] = {}
@@ -102,7 +102,7 @@ def measure(folder: PackedFolder, group: Group, job: Job, settings: Settings) ->
 
 
 def _beside(
-    found: Figure,
+    found: GroupFigure,
     folder: PackedFolder,
     group: Group,
     settings: Settings,
@@ -124,7 +124,7 @@ def _beside(
 
 
 def _time(
-    found: Figure,
+    found: GroupFigure,
     ours: dict[str, DeviceEngine],
     beside: dict[str, DeviceEngine],
     settings: Settings,

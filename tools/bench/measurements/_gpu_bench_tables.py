@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from measurements._gpu_bench_figures import Figure
+from measurements._gpu_bench_figures import GroupFigure
 from measurements._gpu_stress import Stress
 from rcompiler.tools._console import number, table
 
 
-def print_figures(figures: Sequence[Figure], baselines: Mapping[str, str]) -> None:
+def print_figures(figures: Sequence[GroupFigure], baselines: Mapping[str, str]) -> None:
     """A row for each group. baselines: what they are called in the head of a column, by name."""
     policies = list(dict.fromkeys(name for f in figures for name in f.expected_ms))
     columns = ["model", "precision", *(f"{name} ms" for name in policies)]
@@ -36,7 +36,7 @@ def print_figures(figures: Sequence[Figure], baselines: Mapping[str, str]) -> No
     _print_unmeasured(figures)
 
 
-def _print_unmeasured(figures: Sequence[Figure]) -> None:
+def _print_unmeasured(figures: Sequence[GroupFigure]) -> None:
     """Each reason once, with the groups that it holds for."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for f in figures:

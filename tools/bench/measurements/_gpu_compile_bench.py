@@ -40,7 +40,7 @@ class Case:
 
 
 @dataclass
-class Figure:
+class CompilationFigure:
     """Of one compilation.
 
     seconds: of it, without the process that it runs in; steps: of it, by name. kernels,
@@ -78,12 +78,12 @@ def light_models() -> dict[str, str]:
     return {path.stem: str(path) for path in sorted(folder.glob("*.onnx"))}
 
 
-def measured(case: Case) -> Figure:
+def measured(case: Case) -> CompilationFigure:
     """The figure of a case, compiled in a process that knows nothing of other ones."""
     worker = Worker(__name__)
     try:
         _, answer = worker.ask(json.dumps(asdict(case)).encode(), _TIMEOUT_S)
-        return Figure(**json.loads(answer))
+        return CompilationFigure(**json.loads(answer))
     except WorkerLate:
         why = f"was not done after {_TIMEOUT_S:.0f} s"
     except WorkerDied as died:
@@ -91,7 +91,7 @@ def measured(case: Case) -> Figure:
     finally:
         worker.kill()
         worker.close()
-    return Figure(case.model, case.target, case.precision, error=why)
+    return CompilationFigure(case.model, case.target, case.precision, error=why)
 
 
 # -- in the process of its own
@@ -102,7 +102,7 @@ def serve() -> None:
 
 def _answer(question: bytes) -> tuple[int, bytes]:
     case = Case(**json.loads(question))
-    found = Figure(case.model, case.target, case.precision)
+    found = CompilationFigure(case.model, case.target, case.precision)
     try:
         _measure(case, found)
     except CompilerError as error:
@@ -110,7 +110,7 @@ def _answer(question: bytes) -> tuple[int, bytes]:
     return 0, json.dumps(vars(found)).encode()
 
 
-def _measure(case: Case, found: Figure) -> None:
+def _measure(case: Case, found: CompilationFigure) -> None:
     import rcompiler
     from rcompiler.codegen.sass import opcodes
     from rcompiler.runtime.gpu.image import GpuImage
@@ -160,7 +160,7 @@ class Within:
     seconds: float = MOST_SECONDS
     least: float = 1.0
 
-    def value(self, figures: Sequence[Figure]) -> float | None:
+    def value(self, figures: Sequence[CompilationFigure]) -> float | None:
         """The share of compilations that do; one that failed does not."""
         return _share([f.seconds is not None and f.seconds <= self.seconds for f in figures])
 
@@ -174,7 +174,7 @@ class NothingSpilled:
 
     least: float = 1.0
 
-    def value(self, figures: Sequence[Figure]) -> float | None:
+    def value(self, figures: Sequence[CompilationFigure]) -> float | None:
         """The share of models of which that is true."""
         return _share([not f.error and not f.spilled for f in figures])
 
@@ -191,7 +191,7 @@ class Shows:
     precisions: tuple[str, ...]
     least: float = 1.0
 
-    def value(self, figures: Sequence[Figure]) -> float | None:
+    def value(self, figures: Sequence[CompilationFigure]) -> float | None:
         """How many models show it; None where none was compiled so."""
         mine = [
             f
@@ -210,7 +210,7 @@ def _share(found: Sequence[bool]) -> float | None:
 
 _H200, _SM_80 = "cuda:h200", "cuda:sm_80"
 _MATRIX = ("tf32", "f16", "bf16")
-GOALS: tuple[Goal[Figure], ...] = (
+GOALS: tuple[Goal[CompilationFigure], ...] = (
     Within(),
     NothingSpilled(),
     *(Shows(opcode, _H200, ("f16",)) for opcode in ("HGMMA", "UTMALDG")),
@@ -219,7 +219,7 @@ GOALS: tuple[Goal[Figure], ...] = (
 )
 
 
-def faults(figures: Sequence[Figure]) -> Iterator[str]:
+def faults(figures: Sequence[CompilationFigure]) -> Iterator[str]:
     """What keeps the goals from being met, a line for each model and reason."""
     for f in figures:
         if f.error:

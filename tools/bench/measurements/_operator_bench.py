@@ -13,7 +13,7 @@ from onnx import ModelProto
 
 import rcompiler
 from measurements._bench_operators import Operator
-from measurements._operator_figures import COPY, OURS, PEAK, THEIRS, Figure, figure
+from measurements._operator_figures import COPY, OURS, PEAK, THEIRS, OperatorFigure, figure
 from rcompiler.codegen.microbench import Kernels
 from rcompiler.driver.host import target_device
 from rcompiler.errors import CompilerError
@@ -56,18 +56,18 @@ class Bench:
     def __exit__(self, *exception: Any) -> None:
         self._stack.close()
 
-    def measure(self, operator: Operator) -> Figure:
+    def measure(self, operator: Operator) -> OperatorFigure:
         """Compile, compare with onnxruntime, time by turns. Errors end up in the figure."""
         try:
             found = self._measure(operator)
         except CompilerError as error:
-            return Figure(operator.kind, operator.name, error=str(error))
+            return OperatorFigure(operator.kind, operator.name, error=str(error))
         found.resident = operator.nbytes <= max(
             (level.capacity for level in self.device.caches), default=0
         )
         return found
 
-    def _measure(self, operator: Operator) -> Figure:
+    def _measure(self, operator: Operator) -> OperatorFigure:
         pairs = {name: self._pair(m, operator.ranges) for name, m in operator.models().items()}
         half = np.ones((2, operator.nbytes // 8), np.float32)
         engines: dict[str, _measure.Engine] = {

@@ -16,7 +16,7 @@ OURS, THEIRS, PEAK, COPY = "rcompiler", "onnxruntime", "peak", "copy"
 
 
 @dataclass
-class Figure:
+class OperatorFigure:
     """Of one operator.
 
     us: per engine the figure, see `cost`. parts: per engine and model the us of a run. ratio: how
@@ -57,7 +57,7 @@ def figure(
     peak: Timing,
     peak_flops: int,
     copy: Timing,
-) -> Figure:
+) -> OperatorFigure:
     """times: per engine and model. peak_flops: of one call of the engine behind ``peak``. copy: of
     half of the operator's bytes over the other half.
 
@@ -68,7 +68,7 @@ def figure(
         for engine, of_models in times.items()
     }
     ns = {engine: cost(parts) for engine, parts in rounds.items()}
-    found = Figure(
+    found = OperatorFigure(
         operator.kind,
         operator.name,
         us={engine: _us(values) for engine, values in ns.items()},
@@ -106,7 +106,7 @@ class Goal:
     measure: str
     least: float
 
-    def value(self, figures: Sequence[Figure]) -> float | None:
+    def value(self, figures: Sequence[OperatorFigure]) -> float | None:
         """What was reached; None where nothing of these kinds was measured."""
         mine = [f for f in figures if re.fullmatch(self.kinds, f.kind)]
         if self.measure == "peak":

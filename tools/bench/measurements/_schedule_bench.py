@@ -22,7 +22,7 @@ NOISE = 0.03  # what two equal schedules may differ by
 
 
 @dataclass
-class Figure:
+class ModelFigure:
     """Of one model.
 
     operators: how many. launches: per scheduler, by its text. ms: per scheduler the median of a
@@ -50,13 +50,13 @@ def measure(
     seed: int = 0,
     *,
     as_written: bool = False,
-) -> Figure:
+) -> ModelFigure:
     """Schedule a model in each way, compare the results, time by turns. Errors end up in the
     figure.
 
     seconds: timed, of each schedule. seed: of the input data. as_written: see `compile_policies`.
     """
-    found = Figure(text, eus)
+    found = ModelFigure(text, eus)
     try:
         source = resolve(text)
         found.model = source.name
@@ -78,7 +78,7 @@ def base_of(schedulers: Iterable[Scheduler]) -> Scheduler | None:
 
 
 def _measure_models(
-    found: Figure, models: Mapping[Scheduler, Any], rounds: int, block_s: float, seed: int
+    found: ModelFigure, models: Mapping[Scheduler, Any], rounds: int, block_s: float, seed: int
 ) -> None:
     bindings: dict[str, Any] = {}
     for by, model in models.items():
@@ -105,7 +105,7 @@ class Gain:
     least: float
     models: tuple[str, ...] = ()
 
-    def value(self, figures: Sequence[Figure]) -> float | None:
+    def value(self, figures: Sequence[ModelFigure]) -> float | None:
         """The least gain; None where one of the models was not measured."""
         mine = {f.model: f.gain.get(self.policy) for f in figures}
         found = [mine.get(model) for model in self.models or mine]

@@ -43,7 +43,7 @@ class Eager:
         return lambda: module(*inputs)
 
 
-class Graph:
+class CudaGraphBaseline:
     """The same kernels in one CUDA graph: of a product, nothing but what cuBLAS takes."""
 
     short = "graph"
@@ -99,7 +99,7 @@ class Compiled:
 
 BASELINES: dict[str, Baseline] = {
     "torch": Eager(),
-    "torch_graph": Graph(),
+    "torch_graph": CudaGraphBaseline(),
     "torch_compile": Compiled(),
 }
 

@@ -33,7 +33,7 @@ from rcompiler.tools._command import Command
 from rcompiler.tools._console import doing, report
 
 if TYPE_CHECKING:
-    from measurements._gpu_bench_figures import Figure
+    from measurements._gpu_bench_figures import GroupFigure
     from measurements._gpu_bench_group import Group
     from measurements._packed_folder import PackedFolder
 
@@ -80,7 +80,7 @@ def _run(given: argparse.Namespace) -> int:
         *(str(folder.path), given.rounds, given.seconds, given.baseline),
         *(given.limit, given.wait_limit),
     )
-    figures: list[Figure] = []
+    figures: list[GroupFigure] = []
     devices: list[dict[str, Any]] = []
 
     def opened(device: dict[str, Any]) -> None:
@@ -108,7 +108,7 @@ def _write(
     given: argparse.Namespace,
     groups: Sequence[Group],
     devices: Sequence[dict[str, Any]],
-    figures: Sequence[Figure],
+    figures: Sequence[GroupFigure],
 ) -> None:
     from measurements._gpu_bench_figures import GOALS
     from measurements._shared import reached

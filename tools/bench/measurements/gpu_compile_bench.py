@@ -27,7 +27,7 @@ from rcompiler.tools._console import (
 from rcompiler.tools._record import keep
 
 if TYPE_CHECKING:
-    from measurements._gpu_compile_bench import Case, Figure
+    from measurements._gpu_compile_bench import Case, CompilationFigure
 
 _TARGETS = "cuda:h200,cuda:sm_80"
 _PRECISIONS = "f32,tf32,f16"
@@ -66,7 +66,7 @@ def _cases(options: argparse.Namespace) -> list[Case]:
     ]
 
 
-def _print(figures: Sequence[Figure]) -> None:
+def _print(figures: Sequence[CompilationFigure]) -> None:
     from measurements._gpu_compile_bench import OPCODES
 
     columns = ["model", "target", "precision", "s", "slowest step", "s", "rKernels", "registers"]

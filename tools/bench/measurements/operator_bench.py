@@ -29,7 +29,7 @@ from rcompiler.tools._console import (
 from rcompiler.tools._record import keep, unpin_openblas
 
 if TYPE_CHECKING:
-    from measurements._operator_figures import Figure
+    from measurements._operator_figures import OperatorFigure
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
     return report("operator_bench", (f"{f.kind} {f.name}: {f.error}" for f in figures if f.error))
 
 
-def _print(figures: Sequence[Figure], level: str) -> None:
+def _print(figures: Sequence[OperatorFigure], level: str) -> None:
     from measurements._bench_operators import ALONE
     from measurements._operator_figures import GOALS, OURS, THEIRS, geomean
 

@@ -31,7 +31,7 @@ from rcompiler.tools._console import (
 from rcompiler.tools._record import keep, unpin_openblas
 
 if TYPE_CHECKING:
-    from measurements._schedule_bench import Figure
+    from measurements._schedule_bench import ModelFigure
 
 _POLICIES = "base,wave,rammer,list,dynamic"
 # Built-in models of which nothing but the price of an operator or of a hand-off is to be seen.
@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
     return report("schedule_bench", (f"{f.model}: {f.error}" for f in figures if f.error))
 
 
-def _print(figures: Sequence[Figure], schedulers: Sequence[Scheduler]) -> None:
+def _print(figures: Sequence[ModelFigure], schedulers: Sequence[Scheduler]) -> None:
     from measurements._schedule_bench import base_of
 
     base = base_of(schedulers)

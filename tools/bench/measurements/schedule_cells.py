@@ -28,7 +28,7 @@ _OPTIMUM = "CP-SAT"
 
 
 @dataclass(frozen=True)
-class Figures:
+class CellFigures:
     """One cell. ns: per policy, the first launch not counted; bound_ns: of CP-SAT, or of work and
     path; proved: whether the shortest is known to be the optimum.
     """
@@ -64,7 +64,7 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def figures(graph: Graph, eus: int, costs: Costs, seconds: float | None = None) -> Figures:
+def figures(graph: Graph, eus: int, costs: Costs, seconds: float | None = None) -> CellFigures:
     """Every policy on one graph, and CP-SAT for some seconds."""
     from measurements._cp_sat import optimum
     from rcompiler.rammer.schedule import POLICIES, policies
@@ -80,7 +80,7 @@ def figures(graph: Graph, eus: int, costs: Costs, seconds: float | None = None) 
         best = optimum(graph, eus, costs, seconds, min(ns.values()))
         ns[_OPTIMUM], bound, proved = best.ns, max(bound, best.bound_ns), best.proved
     tasks = sum(graph.kernel[op.kernels[0]].tasks for op in graph.operators)
-    return Figures(len(graph.operators), tasks, ns, bound, proved)
+    return CellFigures(len(graph.operators), tasks, ns, bound, proved)
 
 
 def _device(options: argparse.Namespace) -> tuple[int, Costs]:
@@ -95,14 +95,14 @@ def _device(options: argparse.Namespace) -> tuple[int, Costs]:
     return options.eus or device.eus, device.costs
 
 
-def _print_cell(seed: int, found: Figures) -> None:
+def _print_cell(seed: int, found: CellFigures) -> None:
     losses = "  ".join(f"{name} {loss:.3f}" for name, loss in found.losses().items())
     gap = "proved" if found.proved else f"bound {found.bound_ns / found.best:.3f}"
     print(f"cell {seed}: {found.operators} operators, {found.tasks} rTasks, ", end="")
     print(f"best {found.best / 1e3:.1f} us ({gap}): {losses}", flush=True)
 
 
-def _summary(found: Sequence[Figures]) -> dict[str, dict[str, float]]:
+def _summary(found: Sequence[CellFigures]) -> dict[str, dict[str, float]]:
     """Per policy: mean, geometric mean and largest loss over all cells."""
     losses = [f.losses() for f in found]
     columns = {name: [loss[name] for loss in losses] for name in losses[0]}
@@ -112,7 +112,7 @@ def _summary(found: Sequence[Figures]) -> dict[str, dict[str, float]]:
     }
 
 
-def _gains(found: Sequence[Figures]) -> dict[str, float]:
+def _gains(found: Sequence[CellFigures]) -> dict[str, float]:
     """Of waits tile by tile over a barrier after every wave, in one launch; {} without signals."""
     if "rammer" not in found[0].ns:
         return {}
@@ -120,7 +120,7 @@ def _gains(found: Sequence[Figures]) -> dict[str, float]:
     return {"mean": mean(gains), "most": max(gains)}
 
 
-def _print_summary(found: Sequence[Figures]) -> None:
+def _print_summary(found: Sequence[CellFigures]) -> None:
     rows = [
         (name, *(f"{value:.3f}" for value in figures.values()))
         for name, figures in _summary(found).items()

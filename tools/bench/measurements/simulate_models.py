@@ -28,7 +28,7 @@ _MODELS = ("resnext29", "lstm2", "squeezenet1_1", "inception_v3")
 
 
 @dataclass(frozen=True)
-class Figures:
+class SimulatedFigures:
     """One model on one device. us: per policy; busy: share of the EUs' time in rTasks; programs,
     waits: of its schedule; bound_us: none of them can be shorter with the rKernels it chose.
     """
@@ -56,7 +56,9 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def figures(model: str, device: Device, eus: int | None = None, kernels: str = "auto") -> Figures:
+def figures(
+    model: str, device: Device, eus: int | None = None, kernels: str = "auto"
+) -> SimulatedFigures:
     """All policies on one model; eus: None for all of the device. kernels: see `schedule`."""
     from rcompiler.rammer.schedule import policies, schedule
     from rcompiler.rammer.simulate import simulate
@@ -73,7 +75,7 @@ def figures(model: str, device: Device, eus: int | None = None, kernels: str = "
         waits[policy] = found.certificate.waits
         bounds.append(max(line.work_bound_ns, line.path_bound_ns, line.bandwidth_bound_ns) / 1e3)
     size = len(graph.operators)
-    return Figures(model, device.name, eus, size, us, busy, programs, waits, min(bounds))
+    return SimulatedFigures(model, device.name, eus, size, us, busy, programs, waits, min(bounds))
 
 
 def graph_of(model: str, device: Device) -> Graph:
@@ -91,7 +93,7 @@ def graph_of(model: str, device: Device) -> Graph:
         return GraphBuilder(module.operation).build().graph
 
 
-def _print(found: Sequence[Figures]) -> None:
+def _print(found: Sequence[SimulatedFigures]) -> None:
     policies = list(dict.fromkeys(policy for f in found for policy in f.us))
     rows = [
         (

@@ -37,7 +37,7 @@ COSTS = Costs(launch_ns=1e9, barrier_ns=1e6)
 
 
 @dataclass(frozen=True)
-class Figures:
+class VariantFigures:
     """Of one variant. seconds: processor time of the validator; peak_gib: of its process."""
 
     variant: str
@@ -125,7 +125,7 @@ def _event(operator: str, task: int) -> str:
     return f"{operator}:{task}"
 
 
-def measure(variant: str, operators: int, tasks: int, eus: int) -> Figures:
+def measure(variant: str, operators: int, tasks: int, eus: int) -> VariantFigures:
     """Build the schedule of a variant and validate it."""
     graph = network(operators, tasks)
     programs, memory = plan_memory(graph, schedule_rammer(graph, eus, COSTS))
@@ -133,7 +133,7 @@ def measure(variant: str, operators: int, tasks: int, eus: int) -> Figures:
     started = time.process_time()
     certificate = validate(programs, graph, max_eus=eus)
     seconds = time.process_time() - started
-    return Figures(
+    return VariantFigures(
         variant,
         eus,
         certificate.operators,
