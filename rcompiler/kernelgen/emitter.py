@@ -165,11 +165,11 @@ class Emitter(Scopes, TypedOps):
         """The same operations, none of them in front of the branch that it is written in: for what
         hardly ever runs, or is undefined where the branch is not taken.
         """
-        return Guarded(self)
+        return Variant(self)
 
     def named(self, prefix: str) -> TypedOps:
         """The same operations, whose results have names that begin with `prefix`."""
-        return _Named(self, prefix)
+        return Variant(self, prefix, guarded=False)
 
     def _by_depth(self, terms: tuple[tuple[str, int], ...]) -> Sequence[tuple[str, int]]:
         """The terms of a linear expression, those that are known further out first."""
@@ -301,34 +301,22 @@ class Emitter(Scopes, TypedOps):
         self.line(f"llvm.store {value.name}, {address} {aligned} : {value.type}, {type_}")
 
 
-class _Named(TypedOps):
+class Variant(TypedOps):
     """The operations of an emitter, recorded under other names or not as far out as they could."""
 
-    def __init__(self, emitter: Emitter, prefix: str) -> None:
-        self.e, self.has_fma, self._prefix = emitter, emitter.has_fma, prefix
+    def __init__(self, emitter: Emitter, prefix: str = "v", *, guarded: bool = True) -> None:
+        """prefix: of names; guarded: whether they stay in their branch, see `Emitter.guarded`."""
+        self.e, self.has_fma = emitter, emitter.has_fma
+        self._prefix, self._guarded = prefix, guarded
 
     def op(self, text: str, operands: Sequence[Val], element: str, lanes: int | None = None) -> Val:
         width = max((v.lanes for v in operands), default=0) if lanes is None else lanes
-        names = [v.name for v in operands]
-        return Val(self.e.pure(text, names, self._prefix, self._least_depth), element, width)
-
-    @property
-    def _least_depth(self) -> int:
-        return 0
+        least = self.e.guard if self._guarded else 0
+        name = self.e.pure(text, [v.name for v in operands], self._prefix, least)
+        return Val(name, element, width)
 
     def constant(self, value: float | int | bool, element: str, lanes: int = 0) -> Val:
         return self.e.constant(value, element, lanes)
 
     def index(self, value: Linear) -> str:
         return self.e.index(value)
-
-
-class Guarded(_Named):
-    """Those that stay in their branch, see `Emitter.guarded`."""
-
-    def __init__(self, emitter: Emitter) -> None:
-        super().__init__(emitter, "v")
-
-    @property
-    def _least_depth(self) -> int:
-        return self.e.guard

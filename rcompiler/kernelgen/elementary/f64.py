@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from rcompiler.kernelgen.emitter import Guarded
+from rcompiler.kernelgen.emitter import Variant
 from rcompiler.kernelgen.value import Val
 
 
-class F64(Guarded):
+class F64(Variant):
     """Operations on f64 values and their bits: what hardly ever runs is not hoisted out of its
     branch.
     """
