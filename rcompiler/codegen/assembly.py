@@ -11,7 +11,7 @@ def assembly(module: str, cpu: str, features: str) -> str:
 
     Raises PipelineError or CompilerError as `cpu.compile_object`.
     """
-    modules = _apart(module)
+    modules = _with_modules_of_their_own(module)
     with Emission(1) as emission:
         for number, text in enumerate(modules):
             emission.submit(
@@ -21,7 +21,7 @@ def assembly(module: str, cpu: str, features: str) -> str:
     return "\n".join(found[number].decode() for number in sorted(found))
 
 
-def _apart(module: str) -> list[str]:
+def _with_modules_of_their_own(module: str) -> list[str]:
     """The functions that LLVM optimises in a module of their own, as they are compiled; of others
     nothing is to change.
     """

@@ -75,7 +75,9 @@ class Accumulators:
         results = reader.body.run(generic.block, arguments + values, dims, lanes)
         return [e.splat(r, lanes) for r in results]
 
-    def beside(self, generic: Generic, dim: int, dims: list[Linear], value: Val, lanes: int) -> Val:
+    def over_other_dims(
+        self, generic: Generic, dim: int, dims: list[Linear], value: Val, lanes: int
+    ) -> Val:
         """An accumulator after the steps of all reduction dims but `dim`, which is where `dims` is,
         as the dims of the result are.
         """

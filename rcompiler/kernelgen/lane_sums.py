@@ -72,7 +72,7 @@ class LaneSums:
         def step(where: Linear, value: Val) -> Val:
             dims = list(base)
             dims[dim] = where + Linear.of(LANE) if lanes else where
-            return self._accumulators.beside(generic, dim, dims, value, lanes)
+            return self._accumulators.over_other_dims(generic, dim, dims, value, lanes)
 
         def body(i: Linear, carried: list[Val]) -> list[Val]:
             return [

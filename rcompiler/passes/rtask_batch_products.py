@@ -45,7 +45,7 @@ from rcompiler.passes.ir.tensor_ir import (
     generic,
     reshape,
 )
-from rcompiler.passes.products.batch_choice import choose, worth
+from rcompiler.passes.products.batch_choice import choose, profitable
 from rcompiler.passes.products.batch_graph import Part, depth_axes, factored, row_axis
 from rcompiler.passes.products.batches import Batch, Member, Order, batches
 from rcompiler.passes.products.merging import Profit
@@ -70,8 +70,8 @@ def _batch_in(block: ir.Block, profit: Profit) -> None:
     if not _some_share(products.values()):
         return
     graph, parts = factored(ops, products, profit)
-    all_worth = [batch for batch in batches(graph) if worth(graph, batch, profit)]
-    chosen = choose(graph, all_worth, profit)
+    all_profitable = [batch for batch in batches(graph) if profitable(graph, batch, profit)]
+    chosen = choose(graph, all_profitable, profit)
     if chosen is not None:
         _rebuild(ops, parts, *chosen)
         erase_dead(block)

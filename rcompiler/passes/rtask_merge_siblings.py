@@ -77,7 +77,7 @@ def _merge_in(block: ir.Block, profit: Profit) -> None:
                 continue
             if alike(found[numbers[0]].generic.block, sibling.generic.block):
                 members.append(sibling)
-        if profit.worth([s.product for s in members]):
+        if profit.merging_pays([s.product for s in members]):
             parts.append(_merge(members))
     sink_slices(parts)
     if parts:

@@ -143,14 +143,14 @@ def _groups(old: Generic) -> list[list[int]]:
     reduced, groups = set(old.reduction_dims), [[0]]
     for loop in range(1, len(old.sizes)):
         both = {loop - 1, loop} <= reduced
-        if both and all(_beside(map_, loop) for map_ in old.maps):
+        if both and all(_neighbouring(map_, loop) for map_ in old.maps):
             groups[-1].append(loop)
         else:
             groups.append([loop])
     return groups
 
 
-def _beside(map_: ir.AffineMap, loop: int) -> bool:
+def _neighbouring(map_: ir.AffineMap, loop: int) -> bool:
     """Whether a map names neither `loop` nor the loop before it, or both as neighbouring dims."""
     inside = [d for e in map_.results for d in dims_of(e) if d in (loop - 1, loop)]
     dims = [dim_of(e) for e in map_.results]

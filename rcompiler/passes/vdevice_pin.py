@@ -105,7 +105,7 @@ class _Program(ProgramParts):
         features = self._features()
         for share in _SHARES:
             slots = pin(tiles, int(features.shared * share))
-            chosen = self._worth(groups, slots)
+            chosen = self._profitable_operands(groups, slots)
             used = {key: slots[key] for own in chosen.values() for key in own.values()}
             pinned = -(-max((slot.end for slot in used.values()), default=0) // _UNIT) * _UNIT
             if used and self._fit(pinned):
@@ -114,7 +114,9 @@ class _Program(ProgramParts):
                     self._apply(groups, chosen, used, made)
                 return
 
-    def _worth(self, groups: list[Group], slots: dict[_Key, Slot]) -> dict[int, dict[int, _Key]]:
+    def _profitable_operands(
+        self, groups: list[Group], slots: dict[_Key, Slot]
+    ) -> dict[int, dict[int, _Key]]:
         """By group the operands that it had better read where they are pinned: what that saves is
         more than what it takes to bring them, unless a larger group needs them there anyway.
         """

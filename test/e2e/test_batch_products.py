@@ -59,7 +59,7 @@ def test_networks_as_written(name, monkeypatch):
     found, cuts = batches_on(DEVICE, one)
     assert (found, cuts > 0) == (count, cut)
     with monkeypatch.context() as patch:
-        patch.setattr(Profit, "worth_stacking", lambda self, products: False)
+        patch.setattr(Profit, "stacking_pays", lambda self, products: False)
         plain = compiled(model, eus=2)
     assert plain.stage("rtask") != two.stage("rtask") == one.stage("rtask")
     rng = np.random.default_rng(3)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rcompiler.device.cpu import cpu_device
-from rcompiler.passes.products.batch_choice import choose, worth
+from rcompiler.passes.products.batch_choice import choose, profitable
 from rcompiler.passes.products.batches import Factor, ProductGraph, batches, order
 from rcompiler.passes.products.merging import Product, Profit
 
@@ -235,10 +235,10 @@ def test_a_batch_must_be_worth_it_by_itself(level):
         return ProductGraph(graph.reads, factors)
 
     row = Product(rows=1, columns=256, depth=256, itemsize=4)
-    assert worth(of(row), batch, profit)
-    assert not worth(of(replace(row, rows=128)), batch, profit)
+    assert profitable(of(row), batch, profit)
+    assert not profitable(of(replace(row, rows=128)), batch, profit)
     for empty in ({"rows": 0}, {"columns": 0}, {"depth": 0}):
-        assert not worth(of(replace(row, **empty)), batch, profit)
+        assert not profitable(of(replace(row, **empty)), batch, profit)
 
 
 # -- random graphs ---------------------------------------------------------------------------------

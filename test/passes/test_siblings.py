@@ -42,12 +42,12 @@ def test_a_merged_product_has_the_columns_of_all():
 def test_narrow_products_are_worth_merging_and_wide_ones_are_not(level):
     profit = Profit(cpu_device(level))
     gate = replace(GATE, columns=cpu_device(level).lanes(4))
-    assert profit.worth([gate] * 4)
-    assert not profit.worth([gate])
-    assert not profit.worth([])
+    assert profit.merging_pays([gate] * 4)
+    assert not profit.merging_pays([gate])
+    assert not profit.merging_pays([])
     assert profit.narrow(gate)
     wide = Product(rows=128, columns=768, depth=768, itemsize=4)
-    assert not profit.worth([wide] * 3)
+    assert not profit.merging_pays([wide] * 3)
     assert not profit.narrow(wide)
 
 
@@ -55,9 +55,9 @@ def test_merged_weights_are_bounded():
     profit = Profit(cpu_device("v4"))
     rows = replace(GATE, columns=8, rows=64)
     deep = replace(rows, depth=MAX_BYTES // (8 * 4 * 4))
-    assert profit.worth([deep] * 4)
-    assert not profit.worth([deep] * 5)
-    assert not profit.worth([replace(rows, depth=0)] * 4)
+    assert profit.merging_pays([deep] * 4)
+    assert not profit.merging_pays([deep] * 5)
+    assert not profit.merging_pays([replace(rows, depth=0)] * 4)
 
 
 def test_stacked_rows_and_joined_depths():
@@ -69,10 +69,10 @@ def test_stacked_rows_and_joined_depths():
 def test_few_rows_are_worth_stacking(level):
     profit = Profit(cpu_device(level))
     row = Product(rows=1, columns=256, depth=256, itemsize=4)
-    assert profit.worth_stacking([row] * 2)
-    assert not profit.worth_stacking([row])
-    assert not profit.worth_stacking([replace(row, rows=128)] * 2)
-    assert not profit.worth_stacking([replace(row, rows=0)] * 2)
+    assert profit.stacking_pays([row] * 2)
+    assert not profit.stacking_pays([row])
+    assert not profit.stacking_pays([replace(row, rows=128)] * 2)
+    assert not profit.stacking_pays([replace(row, rows=0)] * 2)
 
 
 @pytest.mark.parametrize(

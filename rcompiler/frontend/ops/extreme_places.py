@@ -7,7 +7,7 @@ import math
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value, dims
-from rcompiler.frontend.ops.reduction import along, extreme_over, keeps_dims, kept_shape
+from rcompiler.frontend.ops.reduction import extreme_over, keeps_dims, kept_dims, kept_shape
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
 from rcompiler.frontend.sorting import first_in_order, keys_of
@@ -53,7 +53,7 @@ def _place(b: Builder, x: Value, best: Value, axis: int, last: bool) -> Value:
         here = s.select(found, s.cast(s.index(axis), kind), nowhere)
         return s.maximum(at, here) if last else s.minimum(at, here)
 
-    write = along([axis], x.rank)
+    write = kept_dims([axis], x.rank)
     kinds = "".join("r" if i == axis else "p" for i in range(x.rank))
     reads = [(x, ", ".join(dims(x.rank))), (best, write)]
     return b.fold(reads, best.shape, kind, nowhere, kinds, body, write)
@@ -88,7 +88,7 @@ def _place_in_parts(
         return s.extract(parts, where)
 
     shape = [*x.shape[:axis], size, *x.shape[axis + 1 :]]
-    inside = b.tabulate(shape, x.dtype, read, (part, along([axis], x.rank)))
+    inside = b.tabulate(shape, x.dtype, read, (part, kept_dims([axis], x.rank)))
     place = _place(b, inside, best, axis, last)
     kind = dtypes.position_type(x.shape[axis])
 

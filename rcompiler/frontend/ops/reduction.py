@@ -60,7 +60,7 @@ def maximum_over(b: Builder, x: Value, axes: Sequence[int], keepdims: bool = Fal
     return extreme_over(b, x, axes, True, keepdims)
 
 
-def along(axes: Sequence[int], rank: int) -> str:
+def kept_dims(axes: Sequence[int], rank: int) -> str:
     """Map that reads a reduced tensor (without its axes) over the full iteration space."""
     return ", ".join(f"d{i}" for i in range(rank) if i not in axes)
 
@@ -89,7 +89,7 @@ def with_reduced(
     b: Builder, x: Value, others: Sequence[Value], axes: Sequence[int], fn: Callable[..., Scalar]
 ) -> Value:
     """``fn(s, x, *others)`` where the others lack ``axes``."""
-    reads = [(other, along(axes, x.rank)) for other in others]
+    reads = [(other, kept_dims(axes, x.rank)) for other in others]
     return b.tabulate(x.shape, x.dtype, fn, (x, ", ".join(dims(x.rank))), *reads)
 
 

@@ -135,7 +135,7 @@ def _resampled(ctx: Context, x: Value, plan: list[Axis], mode: str, nearest: str
     wide = x.dtype if x.dtype in ("float32", "float64") else "float32"
     out = ctx.b.cast(x, wide)
     for axis in plan:
-        out = _along(ctx, out, axis, _taps(ctx, axis, mode, kind))
+        out = _resample_axis(ctx, out, axis, _taps(ctx, axis, mode, kind))
     if dtypes.is_integer(x.dtype):
         return ctx.b.elementwise(lambda s, a: round_to(s, a, None, x.dtype), out, dtype=x.dtype)
     return ctx.b.cast(out, x.dtype)
@@ -236,7 +236,7 @@ def _cubic(a: float) -> Callable[[np.ndarray], np.ndarray]:
 # -- code ----------------------------------------------------------------------------------------
 
 
-def _along(ctx: Context, x: Value, a: Axis, taps: Taps) -> Value:
+def _resample_axis(ctx: Context, x: Value, a: Axis, taps: Taps) -> Value:
     """One axis resampled."""
     b, count = ctx.b, taps.at.shape[1]
     shape = list(x.shape)

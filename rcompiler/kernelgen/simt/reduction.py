@@ -143,7 +143,7 @@ class WarpSums:
         def step(where: Linear, values: list[Val]) -> list[Val]:
             """One element more of each."""
             return [
-                self._accumulators.beside(
+                self._accumulators.over_other_dims(
                     generic, dim, [*dims[:dim], where, *dims[dim + 1 :]], v, 0
                 )
                 for dims, v in zip(points, values, strict=True)

@@ -269,9 +269,9 @@ class WarpgroupProducts:
         first, second = product.sides
         behind = place + first.bytes
         for k in range(0, first.chunks.size, STEPS):
-            right = descriptor(self._e, second, start, behind + corners[1] + _along(second, k))
+            right = descriptor(self._e, second, start, behind + corners[1] + _step_bytes(second, k))
             for i in range(product.tiles):
-                at = place + corners[0] + i * ROWS * _line_bytes(first) + _along(first, k)
+                at = place + corners[0] + i * ROWS * _line_bytes(first) + _step_bytes(first, k)
                 left = descriptor(self._e, first, start, at)
                 turned = bool(first.unit), bool(second.unit)
                 carried[i] = sums.multiply(carried[i], left, right, *turned)
@@ -283,7 +283,7 @@ def _line_bytes(side: Boxed) -> int:
     return side.chunks.size * ITEM if side.unit else side.line
 
 
-def _along(side: Boxed, step: int) -> int:
+def _step_bytes(side: Boxed, step: int) -> int:
     """Bytes in front of a step of a chunk."""
     return step * (side.line if side.unit else ITEM)
 

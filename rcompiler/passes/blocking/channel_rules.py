@@ -48,7 +48,9 @@ class Rules:
         for number, value in enumerate(op.operands) if self.layouts.blocked else ():
             form = self.layouts.blocked.get(value)
             channel = None if form is None else channel_dim(old, number, form.axis)
-            if channel is not None and self._worth(op, self._conversions(old, channel), channel):
+            if channel is not None and self._packing_pays(
+                op, self._conversions(old, channel), channel
+            ):
                 return channel
         return None
 
@@ -102,10 +104,10 @@ class Rules:
         """Whether a tensor op should work on blocked operands."""
         if self.moves_blocked(op, axis) is None:
             return False
-        return self._worth(op, [(v, axis) for v in op.operands], None)
+        return self._packing_pays(op, [(v, axis) for v in op.operands], None)
 
     # -- costs -----------------------------------------------------------------------------------
-    def _worth(
+    def _packing_pays(
         self, op: ir.Operation, operands: Sequence[tuple[ir.Value, int]], channel: int | None
     ) -> bool:
         """Whether packing what is plain moves no more bytes than unpacking what is blocked."""

@@ -21,9 +21,9 @@ _LEAST_ROWS = 8  # of a part: fewer do not hide that the weights are read again
 _LESS = 0.95  # of the time that more parts have to take
 
 
-def worth(graph: ProductGraph, batch: Batch, profit: Profit) -> bool:
+def profitable(graph: ProductGraph, batch: Batch, profit: Profit) -> bool:
     """Whether one product takes less EU time than those of the members."""
-    return profit.worth_stacking([graph.factors[node][n].product for node, n in batch])
+    return profit.stacking_pays([graph.factors[node][n].product for node, n in batch])
 
 
 def choose(

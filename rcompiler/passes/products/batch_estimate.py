@@ -10,7 +10,7 @@ from rcompiler.passes.products.batches import Batch, Order, Orders, ProductGraph
 from rcompiler.passes.products.merging import Product, Profit, deepened, stacked
 
 
-class _Way(Enum):
+class _Traversal(Enum):
     """How EUs go through a graph.
 
     TOGETHER: all work on one product after the other, and keep their share of its weights until it
@@ -75,11 +75,11 @@ class Estimates:
         if made is None:
             return float("inf")
         steps, eus, least = self._steps(chosen, made), self._profit.device.eus, float("inf")
-        for way in _Way:
-            work, latencies = self._latencies(steps, way)
+        for traversal in _Traversal:
+            work, latencies = self._latencies(steps, traversal)
             if work / eus >= least:  # the path only makes it longer
                 continue
-            if way is _Way.TOGETHER:
+            if traversal is _Traversal.TOGETHER:
                 path = sum(latencies.values())
             else:
                 path = _longest(made, latencies)
@@ -134,18 +134,20 @@ class Estimates:
             last[mine.key] = used
         return found
 
-    def _latencies(self, steps: Sequence[_Step], way: _Way) -> tuple[float, Mapping[int, float]]:
+    def _latencies(
+        self, steps: Sequence[_Step], traversal: _Traversal
+    ) -> tuple[float, Mapping[int, float]]:
         """ns of EU time in all, and of each node the ns until it is done."""
         profit = self._profit
         eus, room = profit.device.eus, 0.0
-        if way is not _Way.STREAMED:
-            room = profit.private_bytes * (eus if way is _Way.TOGETHER else 1)
+        if traversal is not _Traversal.STREAMED:
+            room = profit.private_bytes * (eus if traversal is _Traversal.TOGETHER else 1)
         work, found = 0.0, dict[int, float]()
         for step in steps:
             latency = 0.0
             for figure in step.figures:
                 ns = figure.resident_ns if step.distance <= room else figure.ns
-                shares = figure.shares if step.batched or way is not _Way.ALONE else 1
+                shares = figure.shares if step.batched or traversal is not _Traversal.ALONE else 1
                 hand_off = profit.device.costs.hand_off_ns if shares > 1 else 0.0
                 work, latency = work + ns, max(latency, ns / shares + hand_off)
             found[step.node] = latency

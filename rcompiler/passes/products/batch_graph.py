@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from rcompiler.linalg.values import defining, integer, operations, shape_of
 from rcompiler.passes.ir.structure import body_structure
-from rcompiler.passes.products.batch_choice import worth
+from rcompiler.passes.products.batch_choice import profitable
 from rcompiler.passes.products.batches import Factor, ProductGraph, batches
 from rcompiler.passes.products.merging import Product, Profit
 from rcompiler.passes.products.row_products import RowProduct
@@ -112,7 +112,7 @@ def _operands(op: ir.Operation) -> Iterator[ir.Value]:
 
 def _members(graph: ProductGraph, profit: Profit | None = None) -> set[int]:
     """Nodes with a factor in some batch; given a profit, in one that is worth it."""
-    found = (b for b in batches(graph) if profit is None or worth(graph, b, profit))
+    found = (b for b in batches(graph) if profit is None or profitable(graph, b, profit))
     return {node for batch in found for node, _ in batch}
 
 

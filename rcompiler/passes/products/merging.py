@@ -75,7 +75,7 @@ class Profit:
         """
         return product.columns <= 2 * self.device.lanes(4)
 
-    def worth(self, products: Sequence[Product]) -> bool:
+    def merging_pays(self, products: Sequence[Product]) -> bool:
         """Whether one product with all columns takes less EU time than `products`, by LEAST_GAIN.
 
         An operator more is charged to the merged form: epilogues that differ among the siblings
@@ -86,7 +86,7 @@ class Profit:
         whole = merged(products)
         return whole.bytes <= MAX_BYTES and self._gains(products, whole)
 
-    def worth_stacking(self, products: Sequence[Product]) -> bool:
+    def stacking_pays(self, products: Sequence[Product]) -> bool:
         """The same of one product with all rows, of the same weights."""
         return self._gains(products, stacked(products))
 

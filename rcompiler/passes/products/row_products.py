@@ -63,7 +63,7 @@ class RowProducts:
     """Finds such products; what those of one form have in common is found once."""
 
     def __init__(self) -> None:
-        self._ways: dict[Hashable, list[_Way]] = {}
+        self._row_forms: dict[Hashable, list[_RowForm]] = {}
 
     def of(self, op: ir.Operation) -> RowProduct | None:
         """`op` as such a product, or None."""
@@ -85,16 +85,16 @@ class RowProducts:
                 return None if is_constant(x) else RowProduct(generic, *way, start)
         return None
 
-    def _of_form(self, generic: Generic) -> list[_Way]:
+    def _of_form(self, generic: Generic) -> list[_RowForm]:
         attributes = generic.op.attributes
         maps, kinds = attributes["indexing_maps"], attributes["iterator_types"]
         form = maps, kinds, *(v.type for v in generic.operands)
-        if form not in self._ways:
-            self._ways[form] = list(_ways(generic)) if generic.reduction_dims else []
-        return self._ways[form]
+        if form not in self._row_forms:
+            self._row_forms[form] = list(_row_forms(generic)) if generic.reduction_dims else []
+        return self._row_forms[form]
 
 
-class _Way(NamedTuple):
+class _RowForm(NamedTuple):
     """How a product of some form may be one of rows: fields of `RowProduct`."""
 
     x: int
@@ -102,7 +102,7 @@ class _Way(NamedTuple):
     product: Product
 
 
-def _ways(generic: Generic) -> Iterator[_Way]:
+def _row_forms(generic: Generic) -> Iterator[_RowForm]:
     for x in (0, 1):
         of_x, of_weights, of_result = (generic.dims[k] for k in (x, 1 - x, 2))
         if not _is_row_product(generic, of_x, of_weights, of_result):
@@ -115,7 +115,7 @@ def _ways(generic: Generic) -> Iterator[_Way]:
             itemsize=max(item_bytes(element_of(v)) for v in generic.op.operands),
             by_rows=of_weights[-1] != column,
         )
-        yield _Way(x, of_weights.index(column), product)
+        yield _RowForm(x, of_weights.index(column), product)
 
 
 def _is_row_product(

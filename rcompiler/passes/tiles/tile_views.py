@@ -54,7 +54,7 @@ def tile_expand(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Val
         if span is None:
             return None
         spans.append(span)
-    tile = fuser.tile(op.operands[0], Box.dense(*_apart(spans)))
+    tile = fuser.tile(op.operands[0], Box.dense(*_offsets_and_sizes(spans)))
     kind = tile_type(op.result, box.shape)
     groups = op.attributes["reassociation"]
     return tensor.ExpandShapeOp(kind, tile, groups, [], box.shape).result
@@ -85,7 +85,7 @@ def tile_collapse(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.V
         if found is None:
             return None
         spans += found
-    tile = fuser.tile(op.operands[0], Box.dense(*_apart(spans)))
+    tile = fuser.tile(op.operands[0], Box.dense(*_offsets_and_sizes(spans)))
     kind = tile_type(op.result, box.shape)
     return tensor.CollapseShapeOp(kind, tile, op.attributes["reassociation"]).result
 
@@ -117,5 +117,5 @@ def _box_of_run(
     return None if rest is None else [(whole, Linear(1)), *rest]
 
 
-def _apart(spans: Sequence[Span]) -> tuple[list[Linear], list[Linear]]:
+def _offsets_and_sizes(spans: Sequence[Span]) -> tuple[list[Linear], list[Linear]]:
     return [offset for offset, _ in spans], [size for _, size in spans]
