@@ -309,3 +309,12 @@ def test_affine_grids(run, size, corners):
     grid = np.stack([*np.meshgrid(*places, indexing="ij")][::-1] + [np.ones(size[2:])], -1)
     want = np.einsum("nij,...j->n...i", theta, grid)
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("operator", ["Conv", "MaxPool"])
+def test_windows_over_an_image_without_pixels_have_an_empty_result(run, operator):
+    """auto_pad pads for a window; there is no place for one."""
+    image = np.zeros((1, 2, 0, 5), np.float32)
+    filters = [np.zeros((3, 2, 3, 3), np.float32)] if operator == "Conv" else []
+    [result, _] = run(operator, image, *filters, auto_pad="SAME_UPPER", kernel_shape=[3, 3])
+    assert result.shape == (1, 3 if filters else 2, 0, 5)
