@@ -13,12 +13,12 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from rcompiler.runtime.container import replacing
 from rcompiler.support.installed import PACKAGE, RUNTIME
-from rcompiler.tools._console import Parser, guard
+from rcompiler.tools._command import Command
 from rcompiler.tools._wheel import package_facts, wheel, wheel_name
 
 FOLDER = RUNTIME.replace("-", "_")
@@ -26,7 +26,7 @@ FOLDER = RUNTIME.replace("-", "_")
 _ROOTS = (
     *("rcompiler", "rcompiler.__main__", "rcompiler.model"),
     *("rcompiler.tools.rc_run", "rcompiler.tools.doctor"),
-    *("rcompiler.driver.signing", "rcompiler.viz.measured"),
+    *("rcompiler.driver.signing", "rcompiler.viz.measured", "rcompiler.schedule_text"),
 )
 _WHOLE = ("runtime", "checker")
 _EXTRAS = ("cuda", "sign")  # of those of the package
@@ -49,14 +49,6 @@ if __name__ == "__main__":
 '''
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 success, 1 failure, 2 wrong arguments, 130 interrupted."""
-    parser = Parser("runtime_wheel", "Build the wheel of the runtime, which needs numpy only.")
-    parser.add_argument("--out", default="dist", metavar="FOLDER", help="default: dist")
-    options = parser.parse_args(argv)
-    return guard("runtime_wheel", lambda: _run(options))
-
-
 def _run(options: argparse.Namespace) -> int:
     facts = package_facts(
         name=RUNTIME,
@@ -72,6 +64,10 @@ def _run(options: argparse.Namespace) -> int:
         file.write(data)
     print(f"{path}: {len(data) / 1e3:.0f} kB")
     return 0
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", default="dist", metavar="FOLDER", help="default: dist")
 
 
 def runtime_files() -> dict[str, bytes]:
@@ -126,6 +122,8 @@ def _imported(path: Path) -> Iterator[str]:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
+
+main = Command(__name__, __doc__, _options, _run, writes=())
 
 if __name__ == "__main__":
     sys.exit(main())
