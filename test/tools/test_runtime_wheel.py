@@ -110,7 +110,7 @@ def test_what_is_in_it(built):
     assert {name.split("/")[0] for name in ours} == {
         *("__init__.py", "__main__.py", "errors.py", "model.py", "options.py", "py.typed"),
         *("report.py", "checker", "device", "driver", "runtime", "schedule_text", "support"),
-            *("tools", "viz"),
+        *("tools", "viz"),
     }
     root = Path(rcompiler.__file__).parent
     for folder in ("checker", "runtime"):
@@ -137,8 +137,9 @@ def test_what_it_imports_late_and_does_not_have_is_known():
         for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
     }
     ours = {name.removeprefix("rcompiler.").replace(".", "/") for name in named}
-    there = {name for name in ours if (root / f"{name}.py").exists()}
-    missing = {name for name in there if f"rcompiler_runtime/{name}.py" not in files}
+    paths = [(name, path) for name in ours for path in (f"{name}.py", f"{name}/__init__.py")]
+    there = {(name, path) for name, path in paths if (root / path).exists()}
+    missing = {name for name, path in there if f"rcompiler_runtime/{path}" not in files}
     assert {name.replace("/", ".") for name in missing} <= ABSENT
 
 
