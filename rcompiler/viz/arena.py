@@ -11,7 +11,7 @@ from rcompiler.rammer.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetime:
+class LiveRange:
     """A value in the arena at bytes `[offset, + bytes)`, from its first write to its last use."""
 
     name: str
@@ -21,9 +21,9 @@ class Lifetime:
     end: float
 
 
-def lifetimes(
+def live_ranges(
     programs: Sequence[Program], graph: Graph, timeline: Timeline
-) -> tuple[Lifetime, ...]:
+) -> tuple[LiveRange, ...]:
     """All temporary values that tasks touch, in the order of their starts.
 
     graph: as `derive_graph` makes it, one value per buffer.
@@ -41,19 +41,19 @@ def lifetimes(
         users = [op for op, _ in (*writers, *graph.readers.get(root, ()))]
         start = min(times[op][0] for op, _ in writers)
         end = max(times[op][1] for op in users)
-        found.append(Lifetime(root, offsets[root], value.bytes, start, end))
-    return tuple(sorted(found, key=lambda life: (life.start, life.offset)))
+        found.append(LiveRange(root, offsets[root], value.bytes, start, end))
+    return tuple(sorted(found, key=lambda one: (one.start, one.offset)))
 
 
-def occupancy(lives: Sequence[Lifetime]) -> list[tuple[float, int]]:
+def bytes_in_use(ranges: Sequence[LiveRange]) -> list[tuple[float, int]]:
     """(time, bytes in use from then on), by time; bytes that several values hold count once."""
-    edges = sorted({edge for life in lives for edge in (life.offset, life.offset + life.bytes)})
+    edges = sorted({edge for one in ranges for edge in (one.offset, one.offset + one.bytes)})
     union = _Union(edges)
-    changes = [(life.start, 1, life) for life in lives] + [(life.end, -1, life) for life in lives]
+    changes = [(one.start, 1, one) for one in ranges] + [(one.end, -1, one) for one in ranges]
     changes.sort(key=lambda change: change[:2])
     found: list[tuple[float, int]] = []
-    for time, by, life in changes:
-        union.add(life.offset, life.offset + life.bytes, by)
+    for time, by, one in changes:
+        union.add(one.offset, one.offset + one.bytes, by)
         if found and found[-1][0] == time:
             found.pop()
         if not found or found[-1][1] != union.bytes:

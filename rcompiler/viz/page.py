@@ -20,7 +20,7 @@ import numpy as np
 from rcompiler.errors import CompilerError
 from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER, TAKE
 from rcompiler.report import OperatorReport
-from rcompiler.viz.arena import occupancy
+from rcompiler.viz.arena import bytes_in_use
 from rcompiler.viz.view import View
 
 SCRIPTS = (
@@ -35,7 +35,7 @@ _REASONS = {ORDER: -1, LAUNCH: -2, BARRIER: -3, END: -4, TAKE: -5}
 def page(view: View) -> str:
     """The text of the file. Raises CompilerError for a schedule that is too large to look at."""
     rows = sum(map(len, (view.timeline.spans, view.timeline.gaps, view.syncs.waits,
-                         view.syncs.signals, view.lifetimes, view.edges)))  # fmt: skip
+                         view.syncs.signals, view.live_ranges, view.edges)))  # fmt: skip
     if rows > MOST_ROWS:
         raise CompilerError(
             f"{view.name}: the schedule has {len(view.timeline.spans)} runs and "
@@ -83,7 +83,7 @@ def _data(view: View) -> dict[str, Any]:
         "head": _head(view),
         "operators": [_operator(op) for op in view.operators.values()],
         "events": [[program, _clipped(name)] for program, name in view.syncs.events],
-        "lifeNames": [_clipped(life.name) for life in view.lifetimes],
+        "rangeNames": [_clipped(one.name) for one in view.live_ranges],
         "tables": _tables(view),
     }
 
@@ -149,7 +149,7 @@ def _tables(view: View) -> dict[str, dict[str, list[str]]]:
         "waits": _columns(syncs.waits, event="i4", count="i4", eu="i4", since="f8", until="f8",
                           task="i4", by="i4"),
         "signals": _columns(syncs.signals, event="i4", eu="i4", at="f8", task="i4"),
-        "lives": _columns(view.lifetimes, start="f8", end="f8", offset="f8", bytes="f8"),
+        "ranges": _columns(view.live_ranges, start="f8", end="f8", offset="f8", bytes="f8"),
         "live": _occupancy(view),
         "path": {"number": _packed(view.path, "i4")},
         "edges": {
@@ -166,7 +166,7 @@ def _tables(view: View) -> dict[str, dict[str, list[str]]]:
 
 
 def _occupancy(view: View) -> dict[str, list[str]]:
-    steps = occupancy(view.lifetimes)
+    steps = bytes_in_use(view.live_ranges)
     return {
         "at": _packed((time for time, _ in steps), "f8"),
         "bytes": _packed((used for _, used in steps), "f8"),

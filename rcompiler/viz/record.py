@@ -1,10 +1,11 @@
 """The record: a view as JSON for scripts.
 
-    {"format": "rcompiler-schedule-1", "model", "device", "made_for", "policy", "eus",
+    {"format": "rcompiler-schedule-2", "model", "device", "made_for", "policy", "eus",
      "programs": [name], "dynamic": [bool], "makespan_ns", "bounds_ns": {"work", "path",
      "bandwidth"}, "utilisation", "rtasks", "arena_bytes", "arena_bound_bytes", "critical_path":
      [task], "events": [[program, name]], "operators": [...], "edges": [[operator, operator]],
-     "tasks", "idle", "waits", "signals", "lifetimes", "occupancy", "measured" or null: columns}
+     "tasks", "idle", "waits", "signals", "live_ranges", "bytes_in_use", "measured" or null:
+     columns}
 
 device: whose prices the times are by; made_for: the device that the schedule was made for, "" if
 that is the same. An edge leads from an operator to one that reads what it writes. Columns:
@@ -20,17 +21,17 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from rcompiler.rammer.timeline import IdleSpan, Span
-from rcompiler.viz.arena import Lifetime, occupancy
+from rcompiler.viz.arena import LiveRange, bytes_in_use
 from rcompiler.viz.syncs import Signalled, Waited
 from rcompiler.viz.view import View
 
-FORMAT = "rcompiler-schedule-1"
+FORMAT = "rcompiler-schedule-2"
 
 
 def record(view: View) -> str:
     """The text of the file, one line."""
     line, measured = view.timeline, view.measured
-    steps = occupancy(view.lifetimes)
+    steps = bytes_in_use(view.live_ranges)
     data = {
         "format": FORMAT,
         **{"model": view.name, "device": view.device, "made_for": view.made_for},
@@ -55,8 +56,8 @@ def record(view: View) -> str:
         "idle": _columns(IdleSpan, line.gaps),
         "waits": _columns(Waited, view.syncs.waits),
         "signals": _columns(Signalled, view.syncs.signals),
-        "lifetimes": _columns(Lifetime, view.lifetimes),
-        "occupancy": {"at": [at for at, _ in steps], "bytes": [used for _, used in steps]},
+        "live_ranges": _columns(LiveRange, view.live_ranges),
+        "bytes_in_use": {"at": [at for at, _ in steps], "bytes": [used for _, used in steps]},
         "measured": measured and _measured(view),
     }
     return json.dumps(data, separators=(",", ":"), allow_nan=False) + "\n"

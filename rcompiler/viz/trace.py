@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rcompiler.rammer.timeline import NO_EVENTS, Span
-from rcompiler.viz.arena import occupancy
+from rcompiler.viz.arena import bytes_in_use
 from rcompiler.viz.view import View
 
 PLANNED, MEASURED = 1, 2  # process numbers
@@ -102,6 +102,6 @@ def _arrows(view: View) -> Iterator[Event]:
 
 
 def _counter(view: View) -> Iterator[Event]:
-    for time, used in occupancy(view.lifetimes):
+    for time, used in bytes_in_use(view.live_ranges):
         yield {"ph": "C", "pid": PLANNED, "tid": 0, "name": "arena", "ts": time / 1e3,
                "args": {"bytes": used}}  # fmt: skip

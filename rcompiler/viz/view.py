@@ -17,7 +17,7 @@ from rcompiler.rammer.placement import derive_graph
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.timeline import Timeline
 from rcompiler.report import OperatorReport, Report
-from rcompiler.viz.arena import Lifetime, lifetimes
+from rcompiler.viz.arena import LiveRange, live_ranges
 from rcompiler.viz.measured import Measured
 from rcompiler.viz.syncs import Syncs, synchronisation
 
@@ -46,7 +46,8 @@ class View:
     device, made_for: names, see `Plan`. programs: names of the launches; dynamic: of each, whether
     its queues are taken, so that the EU of a task is an estimate. operators: by name; edges: from
     the one that writes bytes to each that reads them. path: tasks of the critical path, first to
-    last. arena: bytes; lifetimes: of the values in it. measured: when the tasks did run, if known.
+    last. arena: bytes; live_ranges: of the values in it. measured: when the tasks did run, if that
+    is known.
     """
 
     name: str
@@ -63,7 +64,7 @@ class View:
     syncs: Syncs
     arena: int
     arena_bound: int
-    lifetimes: tuple[Lifetime, ...]
+    live_ranges: tuple[LiveRange, ...]
     measured: Measured | None = None
 
     @property
@@ -112,7 +113,7 @@ def collect(plan: Plan, contention: bool = False) -> View:
         syncs=synchronisation(plan.programs, timeline),
         arena=max((program.arena for program in plan.programs), default=0),
         arena_bound=plan.report.arena_bound_bytes,
-        lifetimes=lifetimes(plan.programs, graph, timeline),
+        live_ranges=live_ranges(plan.programs, graph, timeline),
     )
 
 

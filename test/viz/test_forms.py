@@ -174,13 +174,13 @@ def test_arrows_begin_and_end_inside_of_their_tasks(view):
 
 def test_the_record(view):
     data = json.loads(record(view))
-    assert data["format"] == "rcompiler-schedule-1"
+    assert data["format"] == "rcompiler-schedule-2"
     assert data["critical_path"] == [0, 2, 3] and data["measured"] is None
     assert data["tasks"]["operator"] == ["o0", "o1", "o2", "o3"]
     assert data["edges"] == [[*edge] for edge in view.edges]
     assert data["idle"]["reason"] == ["launch", "launch", "a", "b", "end"]
     assert data["bounds_ns"]["path"] == pytest.approx(5000)
-    for name in ("tasks", "idle", "waits", "signals", "lifetimes", "occupancy"):
+    for name in ("tasks", "idle", "waits", "signals", "live_ranges", "bytes_in_use"):
         assert len({len(column) for column in data[name].values()}) == 1
 
 

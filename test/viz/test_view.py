@@ -11,7 +11,7 @@ from rcompiler.device.model import Costs
 from rcompiler.errors import ArtifactError
 from rcompiler.rammer.schedule import POLICIES, schedule
 from rcompiler.rammer.simulate import simulate
-from rcompiler.viz.arena import Lifetime, lifetimes, occupancy
+from rcompiler.viz.arena import LiveRange, bytes_in_use, live_ranges
 from rcompiler.viz.syncs import Signalled, Waited, synchronisation
 from rcompiler.viz.view import collect
 
@@ -110,41 +110,41 @@ def test_barriers_are_passed(plan):
 
 
 def test_the_arena_over_time(view):
-    lives = [(x.name, x.offset, x.bytes, round(x.start), round(x.end)) for x in view.lifetimes]
-    assert lives == [
+    ranges = [(x.name, x.offset, x.bytes, round(x.start), round(x.end)) for x in view.live_ranges]
+    assert ranges == [
         ("v0", 0, 64, 500, 4600),
         ("v1", 64, 64, 1500, 5700),
         ("v2", 128, 64, 1600, 5700),
     ]
-    steps = [(round(time), used) for time, used in occupancy(view.lifetimes)]
+    steps = [(round(time), used) for time, used in bytes_in_use(view.live_ranges)]
     assert steps == [(500, 64), (1500, 128), (1600, 192), (4600, 128), (5700, 0)]
     assert (view.arena, view.arena_bound) == (192, 128)
 
 
 def test_bytes_that_two_values_hold_count_once():
-    lives = [
-        Lifetime("a", 0, 100, 0.0, 10.0),
-        Lifetime("b", 50, 100, 5.0, 20.0),
-        Lifetime("c", 10, 5, 6.0, 7.0),
+    ranges = [
+        LiveRange("a", 0, 100, 0.0, 10.0),
+        LiveRange("b", 50, 100, 5.0, 20.0),
+        LiveRange("c", 10, 5, 6.0, 7.0),
     ]
-    assert occupancy(lives) == [(0.0, 100), (5.0, 150), (10.0, 100), (20.0, 0)]
+    assert bytes_in_use(ranges) == [(0.0, 100), (5.0, 150), (10.0, 100), (20.0, 0)]
 
 
 def test_occupancy_against_counting_bytes():
     rng = random.Random(3)
-    lives = []
+    ranges = []
     for i in range(60):
         start = rng.randrange(50)
         end = start + rng.randrange(1, 20)
-        lives.append(Lifetime(str(i), rng.randrange(80), rng.randrange(1, 30), start, end))
-    steps = dict(occupancy(lives))
+        ranges.append(LiveRange(str(i), rng.randrange(80), rng.randrange(1, 30), start, end))
+    steps = dict(bytes_in_use(ranges))
     used = 0
     for now in range(80):
         held = {
             byte
-            for life in lives
-            if life.start <= now < life.end
-            for byte in range(life.offset, life.offset + life.bytes)
+            for one in ranges
+            if one.start <= now < one.end
+            for byte in range(one.offset, one.offset + one.bytes)
         }
         used = steps.get(now, used)
         assert used == len(held)
@@ -166,8 +166,8 @@ def test_every_instruction_of_random_schedules_is_told(policy):
         for wait in syncs.waits:
             assert wait.by < 0 or line.spans[wait.by].end <= wait.until
             assert wait.task < 0 or wait.until <= line.spans[wait.task].start
-        lives = lifetimes(found.programs, graph, line)
-        assert max((used for _, used in occupancy(lives)), default=0) <= found.memory.peak
+        ranges = live_ranges(found.programs, graph, line)
+        assert max((used for _, used in bytes_in_use(ranges)), default=0) <= found.memory.peak
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_an_operator_that_is_not_reported_is_refused(plan):
 def test_a_schedule_without_programs(plan):
     view = collect(replace(plan(), programs=()))
     assert (view.tasks, view.eus, view.utilisation, view.path) == (0, 1, 0.0, ())
-    assert occupancy(view.lifetimes) == []
+    assert bytes_in_use(view.live_ranges) == []
 
 
 def _rounded(record):

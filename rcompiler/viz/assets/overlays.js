@@ -101,7 +101,7 @@ function drawPathFrames(scene, c) {
 // -- arena
 function drawArena(scene) {
   const [c, width, height] = scene.begin("arena");
-  const { lives, live, head } = scene.schedule;
+  const { ranges, live, head } = scene.schedule;
   const top = 8, h = height - 16, size = Math.max(1, head.arena);
   c.fillStyle = scene.ink.quiet;
   c.fillText("Arena", 10, top + 6);
@@ -112,8 +112,8 @@ function drawArena(scene) {
   c.clip();
   c.fillStyle = scene.ink.lane;
   c.fillRect(GUTTER, top, width - GUTTER, h);
-  for (let i = 0; i < lives.start.length; i++) {
-    if (lives.end[i] < scene.view.low || lives.start[i] > scene.view.high) continue;
+  for (let i = 0; i < ranges.start.length; i++) {
+    if (ranges.end[i] < scene.view.low || ranges.start[i] > scene.view.high) continue;
     const [x, y, w, tall] = lifeBox(scene, i, top, h, size);
     if (w < 0.3 || tall < 0.1) continue;
     c.fillStyle = scene.ink.arena;
@@ -141,25 +141,25 @@ function drawArena(scene) {
 }
 
 function lifeBox(scene, i, top, h, size) {
-  const { lives } = scene.schedule;
-  const x = scene.x(lives.start[i]), w = scene.x(lives.end[i]) - x;
-  const tall = h * lives.bytes[i] / size;
-  return [x, top + h - h * lives.offset[i] / size - tall, w, tall];
+  const { ranges } = scene.schedule;
+  const x = scene.x(ranges.start[i]), w = scene.x(ranges.end[i]) - x;
+  const tall = h * ranges.bytes[i] / size;
+  return [x, top + h - h * ranges.offset[i] / size - tall, w, tall];
 }
 
 /** What lies at a point of the arena: text, "" for nothing. */
 function arenaAt(scene, x, y) {
-  const { lives, live, head, lifeNames } = scene.schedule;
+  const { ranges, live, head, rangeNames } = scene.schedule;
   const box = scene.canvas.arena.getBoundingClientRect(), h = box.height - 16;
   const now = scene.ns(x);
   if (x < GUTTER || now > scene.view.high) return "";
   const step = above(live.at, now) - 1;
   const found = [`${time(now)}: ${bytes(step < 0 ? 0 : live.bytes[step])} in use`];
-  for (let i = 0; i < lives.start.length; i++) {
-    if (now < lives.start[i] || now > lives.end[i]) continue;
+  for (let i = 0; i < ranges.start.length; i++) {
+    if (now < ranges.start[i] || now > ranges.end[i]) continue;
     const [, top, , tall] = lifeBox(scene, i, 8, h, Math.max(1, head.arena));
     if (y >= top && y <= top + tall) {
-      found.push(`${lifeNames[i]}: ${bytes(lives.bytes[i])} from byte ${whole(lives.offset[i])}`);
+      found.push(`${rangeNames[i]}: ${bytes(ranges.bytes[i])} from byte ${whole(ranges.offset[i])}`);
     }
   }
   return found.slice(0, 6).join("\n");
