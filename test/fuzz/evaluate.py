@@ -56,6 +56,7 @@ _SQUARES = frozenset("GlobalLpPool LpNormalization LpPool ReduceL2".split())
 _TYPES = {"to", "dtype", "output_dtype", "output_datatype", "stash_type", "precision",
           "softmax_precision"}  # fmt: skip
 _FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
+_ELEMENTS = {dtypes.from_onnx(n) for n in TensorProto.DataType.values()} - {"undefined"}
 _CONTROL = {"If", "Loop", "Scan"}
 _BITS = {"BitCast"}  # their results are made of the bits of their operands
 
@@ -331,7 +332,7 @@ def _inside(node: NodeProto) -> Iterator[tuple[str, str]]:
 def _inferred(
     node: NodeProto, operands: Mapping[str, Any], opsets: Mapping[str, int]
 ) -> dict[str, str]:
-    if not all(v.dtype in dtypes._TO_ONNX for v in operands.values()):
+    if not all(v.dtype in _ELEMENTS for v in operands.values()):
         return {}  # sequences and optionals: who writes the node says what comes out
     types = {
         name: helper.make_tensor_type_proto(dtypes.to_onnx(v.dtype), v.shape)

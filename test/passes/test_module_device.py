@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.device.cpu import cpu_device
-from rcompiler.device.model import Measurement, Recall
+from rcompiler.device.model import MeasurementOrigin, Recall
 from rcompiler.device.record import builtin_device, builtin_names
 from rcompiler.errors import DeviceError
 from rcompiler.passes.ir.clone import copy_module
@@ -38,7 +38,7 @@ def test_every_record_comes_back(name):
 
 def test_how_it_was_measured_and_fitted_is_not_in_the_text():
     recall = Recall(1 << 20, 1.0, 1.0, 0.1, "2026-01-01", 1)
-    measurement = Measurement("here", "2026-01-01", 1, ("peak f32",))
+    measurement = MeasurementOrigin("here", "2026-01-01", 1, ("peak f32",))
     assert printed(replace(DEVICE, measurement=measurement, recall=recall)) == printed(DEVICE)
 
 
