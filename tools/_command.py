@@ -77,7 +77,8 @@ def run_one_of(package: ModuleType, prog: str, argv: Sequence[str] | None = None
     prog: how the package is called.
     """
     name, *rest = [*(sys.argv[1:] if argv is None else argv)] or ["--help"]
-    known = [m.name for m in pkgutil.iter_modules(package.__path__) if m.name[0].isalpha()]
+    modules = [m for m in pkgutil.iter_modules(package.__path__) if not m.ispkg]
+    known = [m.name for m in modules if m.name[0].isalpha()]
     if name in known:
         code: int = importlib.import_module(f"{package.__name__}.{name}").main(rest)
         return code
