@@ -17,7 +17,7 @@ from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.program import Buffer, Program, Run
 from rcompiler.rammer.validate import validate
 
-MODULES = ("validate", "reuse", "pinned_boxes", "order", "lines", "placement", "signature")
+MODULES = ("validate", "reuse", "pinned_boxes", "order", "lines", "placement", "caller_tensors")
 K = kernel("k", (4, 4), (4, 1), "w")
 ONE = kernel("one", (4, 4), (1, 1), "w")
 GRAPH = chain([K, K], [[-1], [0]])
@@ -237,8 +237,8 @@ CASES: dict[str, Case] = {
     "placement._check_buffers 4": proof(with_buffer("v0", kind="constant")),
     "placement._check_buffers 5": two_places,
     "placement._check_external": output_further,
-    "signature.check_signature": proof(RIGHT, inputs=[32], outputs=[64]),
-    "signature.check_signature 2": proof(RIGHT, inputs=[64], outputs=[128]),
+    "caller_tensors.check_signature": proof(RIGHT, inputs=[32], outputs=[64]),
+    "caller_tensors.check_signature 2": proof(RIGHT, inputs=[64], outputs=[128]),
 }
 
 
