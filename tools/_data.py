@@ -142,14 +142,31 @@ def read_inputs(files: Sequence[str], inputs: Sequence[TensorLike]) -> dict[str,
     return given
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """A .npz beside a module, with the bytes of what its text names; none where that is nothing."""
+TEXTS = (".mlir", ".schedule")  # endings of modules as text
+
+
+def write_arrays(text: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """A .npz beside the text of a module, with the bytes of what it names; none where that is
+    nothing. Raises CompilerError where that file has weights of another text of the same stem.
+    """
     if arrays:
+        path = text.with_suffix(".npz")
+        _keep_those_of_others(text, path, arrays)
         raw = {
             key: np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             for key, array in arrays.items()
         }
         np.savez(path, **raw)  # type: ignore[arg-type]
+
+
+def _keep_those_of_others(text: Path, path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    others = [text.with_suffix(suffix) for suffix in TEXTS if suffix != text.suffix]
+    others = [other for other in others if other.exists()]
+    if others and path.exists() and not read_arrays(path).keys() <= arrays.keys():
+        raise CompilerError(
+            f"{path}: has weights that {others[0].name} names; give {text.name} another name, or "
+            f"remove {others[0].name}"
+        )
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -167,9 +167,9 @@ def _main() -> int:
         else:
             code = worker.run(text)
         if isinstance(out, io.StringIO) and not code:
-            Path(job.output).write_text(out.getvalue())
             arrays = {key: whole(array) for key, array in worker.arrays.items()}
-            write_arrays(Path(job.output).with_suffix(".npz"), arrays)
+            write_arrays(Path(job.output), arrays)
+            Path(job.output).write_text(out.getvalue())
     except CompilerError as error:
         print(f"rc-opt: {error}", file=sys.stderr)
         code = 1

@@ -30,7 +30,7 @@ CHOSEN = (
     *("target", "device", "policy", "kernels", "roller_policy", "eus", "tune", "roots"),
     "precision",
 )
-SCHEDULES = (".mlir", ".schedule")
+SCHEDULES = _data.TEXTS
 """Endings of files with a schedule; which form its text has says its first line."""
 
 _OTHERS = ("shapes", "values", "no_fusion")  # which a command line says in its own way

@@ -36,6 +36,10 @@ from rcompiler.tools._sources import (
 )
 from rcompiler.tools._wording import on_the_command_line
 
+_KNOWN = (  # torch is refused with a reason of its own
+    *("linalg", "rtask", "rkernel", "schedule", "vdevice", "llvm", "asm"),
+    *("gpu", "ptx", "amdgcn", "report", "torch"),
+)
 _STAGES = (
     "linalg, rtask, rkernel, schedule (vdevice: the same in MLIR's form), llvm, asm; of a GPU gpu, "
     "llvm, ptx or amdgcn"
@@ -45,6 +49,12 @@ _STAGES = (
 def _run(options: argparse.Namespace) -> int:
     """Exit code 1: also gaps that --check found."""
     source = resolve(options.model)
+    target = Path(options.output or ("-" if options.emit else f"{source.name}.rcx"))
+    if not options.check and source.path is not None and target.exists():
+        if target.samefile(source.path):
+            raise CompilerError(f"{target}: is the input; give another name with -o")
+    if options.emit and options.emit not in _KNOWN:  # before anything is compiled
+        raise CompilerError(f"there is no stage {options.emit!r}; there are: {_STAGES}")
     check_eus("rc-compile", options.eus, options)
     with progress("rc-compile") as told:
         if options.check:
@@ -53,11 +63,11 @@ def _run(options: argparse.Namespace) -> int:
         steps = _Steps(start, told)
         model = source.executable(options, steps, **_more(options))
     if options.emit:
-        _write_text(options.output or "-", model.stage(options.emit))
-        if options.emit in ("linalg", "vdevice", "schedule") and options.output not in (None, "-"):
-            write_arrays(Path(options.output).with_suffix(".npz"), _arrays(options, source, model))
+        text = model.stage(options.emit)
+        if options.emit in ("linalg", "vdevice", "schedule") and str(target) != "-":
+            write_arrays(target, _arrays(options, source, model))
+        _write_text(str(target), text)
     else:
-        target = Path(options.output or f"{source.name}.rcx")
         model.save(target)
         print(f"{target}: {target.stat().st_size / 1e6:.2f} MB", file=sys.stderr)
     if options.report:

@@ -1,6 +1,7 @@
 """rc-compile, rc-run and rc-bench from end to end on tiny models."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -144,6 +145,29 @@ def test_check_says_what_compiling_says(tool, monkeypatch):
         assert checked[0] == compiled[0] == 1, option
         assert compiled[2].split("error: ")[1].strip() in checked[1]
     assert tool(rc_compile.main, "two_branch", "--check", "--target=cuda:sm_80")[0] == 0
+
+
+def test_weights_that_another_text_names_are_kept(tool):
+    """Those of a text lie in the .npz of its stem, which texts of two stages would share."""
+    model = models.build("mlp", batch=64, layers=(64, 128, 32))
+    Path("m.onnx").write_bytes(model.SerializeToString())
+    assert tool(rc_compile.main, "m.onnx", "--emit=schedule", "-o", "m.schedule")[0] == 0
+    kept = Path("m.npz").read_bytes()
+    code, _, err = tool(rc_compile.main, "m.onnx", "--emit=linalg", "-o", "m.mlir")
+    assert code == 1 and "has weights that m.schedule names; give m.mlir another name" in err
+    assert Path("m.npz").read_bytes() == kept and not Path("m.mlir").exists()
+    assert tool(rc_compile.main, "m.schedule", "-o", "m.rcx")[0] == 0
+    assert tool(rc_compile.main, "m.onnx", "--emit=schedule", "-o", "m.schedule")[0] == 0  # again
+
+
+@pytest.mark.parametrize("name", ["m.onnx", "m.rcx"])
+def test_the_input_is_not_written_over(tool, name):
+    Path("m.onnx").write_bytes(models.build("two_branch").SerializeToString())
+    assert tool(rc_compile.main, "m.onnx")[0] == 0
+    before = Path(name).read_bytes()
+    code, _, err = tool(rc_compile.main, name, "-o", f"./{name}")
+    assert code == 1 and f"{name}: is the input; give another name with -o" in err
+    assert Path(name).read_bytes() == before
 
 
 @pytest.mark.parametrize(
