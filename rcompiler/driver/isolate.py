@@ -93,6 +93,7 @@ def compile_schedule(
         InvalidModel: the text is no S4 module; a ScheduleTextError, which says where, if it is in
             the schedule form and not of its grammar.
         ScheduleError: the schedule is not proved right.
+        ArtifactError: a constant that the text names is not among `constants`.
         DeviceError: the text is for another target or precision, or does not say for which.
     """
     arrays = {key: np.asarray(array) for key, array in (constants or {}).items()}

@@ -255,8 +255,12 @@ def _busy(artifact: Artifact) -> int:
 def require_flags(what: str, needed: Sequence[str]) -> None:
     """Refuse code for another processor.
 
+    Args:
+        what: the target of the code.
+        needed: flags of the features that it uses, as `host_flags` has them.
+
     Raises:
-        ArtifactError: naming `what` (the target) and the features that are missing here.
+        ArtifactError: this CPU lacks one of them.
     """
     missing = sorted(set(needed) - host_flags())
     if missing:
