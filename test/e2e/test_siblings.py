@@ -99,7 +99,7 @@ def heads(rows, depth, widths):
 
 def separately(monkeypatch, model):
     with monkeypatch.context() as patch:
-        patch.setattr(Profit, "worth", lambda self, products: False)
+        patch.setattr(Profit, "merging_pays", lambda self, products: False)
         return rcompiler.compile_onnx(model, target="cpu:v3", eus=2, cache=False)
 
 

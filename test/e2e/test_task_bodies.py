@@ -21,7 +21,7 @@ from task_body import (
 )
 
 import rcompiler
-from rcompiler.errors import InvalidModel
+from rcompiler.errors import CompilerError, InvalidModel
 from rcompiler.tools import models
 from rcompiler.tools._data import random_inputs
 
@@ -146,6 +146,10 @@ def test_other_code_has_the_same_results(network, target, cache):
     proto = models.build(network, **SMALL[network])
     model = rcompiler.compile_onnx(proto, target=target, device="default", eus=2, cache=cache)
     whole = of_whole_operators(model, 2)
+    if "reduction_tile" in whole:  # only the pass cuts the reductions of whole operators
+        with pytest.raises(CompilerError, match="run rc-tile-kernels"):
+            rcompiler.compile_schedule(whole, model.constants(), target=target, cache=cache)
+        whole = re.sub(r"reduction_tile = (array<[^>]*>|\[[^\]]*\]), ", "", whole)
     again = rcompiler.compile_schedule(whole, model.constants(), target=target, cache=cache)
     inputs = random_inputs(model.inputs)
     for found, wanted in zip(again(**inputs), model(**inputs), strict=True):

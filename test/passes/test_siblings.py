@@ -225,7 +225,7 @@ def check_random_graph(graph):
 
 def test_random_graphs_keep_every_bit(monkeypatch):
     """Whatever can be merged is, also where it would not pay."""
-    monkeypatch.setattr(Profit, "worth", lambda self, products: len(products) > 1)
+    monkeypatch.setattr(Profit, "merging_pays", lambda self, products: len(products) > 1)
     SEEN.clear()
     check_random_graph()
     assert sum(products > 0 for products, _ in SEEN) >= 5
@@ -234,7 +234,7 @@ def test_random_graphs_keep_every_bit(monkeypatch):
 
 
 def merge_everything(b, results, arrays, monkeypatch):
-    monkeypatch.setattr(Profit, "worth", lambda self, products: len(products) > 1)
+    monkeypatch.setattr(Profit, "merging_pays", lambda self, products: len(products) > 1)
     text = module_of(b, results)
     after = run_passes(text, PASSES)
     assert_same_bits((text, after), b.constants, arrays)
