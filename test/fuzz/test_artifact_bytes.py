@@ -76,7 +76,7 @@ def test_another_weight_makes_another_model(base, tmp_path, monkeypatch, agree):
     assert (kind, verdict) == ("rehashed both", "as good" if agree else "refused")
     if agree:  # with other weights still, it would be found
         changed = copy.copy(base)
-        changed.sections = {**base.sections, "weights": base.sections["weights"] ^ 1}
+        changed.weights = base.weights ^ 1
         assert artifact_bytes.judge([changed], tmp_path / "m.rcx", 0, 0)[1:] == (
             "wrong",
             "other results",
