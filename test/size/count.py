@@ -70,7 +70,7 @@ def files(root: Path = ROOT) -> list[File]:
         text = path.read_bytes()
         inside = path.relative_to(root)
         marker = path.name == "__init__.py" and len(text.splitlines()) < SMALL and _marks(text)
-        found.append(File(inside, text.count(b"\n"), _in_wheel(inside, packages), marker))
+        found.append(File(inside, text.count(b"\n"), _in_wheel(inside, packages, root), marker))
     return found
 
 
@@ -91,9 +91,11 @@ def _marks(text: bytes) -> bool:
     return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body)
 
 
-def _in_wheel(path: Path, packages: Mapping[str, Sequence[str]]) -> bool:
-    """By what pyproject.toml says of packages. Folders at the root are linked into one."""
+def _in_wheel(path: Path, packages: Mapping[str, Sequence[str]], root: Path) -> bool:
+    """By what pyproject.toml says of packages. Some folders at the root are linked into one."""
     folders = path.parts[:-1]
+    if folders[:1] != (LINKED,) and not (folders and (root / LINKED / folders[0]).is_symlink()):
+        return False
     package = ".".join(folders if folders[:1] == (LINKED,) else (LINKED, *folders))
     taken, left_out = (
         any(fnmatchcase(package, pattern) for pattern in packages.get(kind, ()))

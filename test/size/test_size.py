@@ -20,6 +20,7 @@ TREE = {
     "rcompiler/b/c.py": 39,
     "tools/t.py": 50,
     "tools/bench/m.py": 60,
+    "docs/d.py": 70,
     "test/x.py": 100,
     "build/lib/y.py": 100,
     ".ci/z.py": 100,
@@ -43,14 +44,17 @@ def test_lines_and_files_by_hand(tree):
     found = {str(file.path): file for file in files(tree)}
     assert set(found) == {
         *("setup.py", "rcompiler/a.py", "rcompiler/b/c.py", "tools/t.py", "tools/bench/m.py"),
-        *("rcompiler/__init__.py", "rcompiler/b/__init__.py"),
+        *("docs/d.py", "rcompiler/__init__.py", "rcompiler/b/__init__.py"),
     }
     assert {name for name, file in found.items() if not file.installed} == {
-        *("setup.py", "tools/bench/m.py"),
+        *("setup.py", "docs/d.py", "tools/bench/m.py"),
     }
     assert {name for name, file in found.items() if file.marker} == {"rcompiler/__init__.py"}
     assert figures([*found.values()]) == Figures(
-        product=3 + 40 + 39 + 50 + 60 + 1 + 3, installed=40 + 39 + 50 + 1 + 3, small=3, markers=1
+        product=3 + 40 + 39 + 50 + 60 + 70 + 1 + 3,
+        installed=40 + 39 + 50 + 1 + 3,
+        small=3,
+        markers=1,
     )
     assert found["tools/bench/m.py"].folder == "tools/bench" and found["setup.py"].folder == "."
 
@@ -67,10 +71,10 @@ def test_the_command(tree, monkeypatch, capsys):
     monkeypatch.setattr(count, "MOST", tree / "most.json")
     assert count.main(["--record", "--small"]) == 0
     out = capsys.readouterr().out
-    assert "39 rcompiler/b/c.py" in out and out.count(" 196 ") == 2
+    assert "39 rcompiler/b/c.py" in out and out.count(" 266 ") == 2
     (tree / "rcompiler" / "a.py").write_text("x = 1\n" * 41)
     assert count.main([]) == 1
-    assert "error: product: 197" in capsys.readouterr().err
+    assert "error: product: 267" in capsys.readouterr().err
 
 
 def test_the_product_does_not_grow():
