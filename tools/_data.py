@@ -129,10 +129,13 @@ def read_inputs(files: Sequence[str], inputs: Sequence[TensorLike]) -> dict[str,
         name, found, file = text.rpartition("=")
         if not found or Path(text).exists():
             name, file = "", text
-        for key, array in read_arrays(Path(file)).items():
+        arrays = read_arrays(Path(file))
+        if name and len(arrays) > 1:
+            raise ShapeError(f"{text}: the file names its arrays itself; give {file} alone")
+        for key, array in arrays.items():
             key = name or key or next((n for n in names if n not in given), "")
             if key not in names or key in given:
-                problem = "given twice" if key in given else f"not an input: '{key}'"
+                problem = f"'{key}' is given twice" if key in given else f"not an input: '{key}'"
                 problem = problem if key else "more files than inputs"
                 raise ShapeError(f"{file}: {problem}; the inputs are: {', '.join(names)}")
             given[key] = array

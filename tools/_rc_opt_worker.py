@@ -100,7 +100,7 @@ class _Worker:
             diagnostics.explain(error)
         except Exception:
             traceback.print_exc()
-            print("rc-opt: this is a bug in rcompiler", file=sys.stderr)
+            print("rc-opt: this is a bug of the pass, or of what it calls", file=sys.stderr)
         else:
             return True
         if not job.verify_diagnostics:

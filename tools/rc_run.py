@@ -120,8 +120,8 @@ def _debug(options: argparse.Namespace, source: Source) -> int:
 
     if source.proto is None:
         raise CompilerError(
-            f"{source.path}: --debug=nodes compiles a model with all its values as results; name "
-            "the ONNX file"
+            f"{source.path}: --debug=nodes compiles a model with all its values as results; give "
+            "its ONNX file in the place of this one"
         )
     return report("rc-run", debug_nodes(source.proto, partial(_results, options, source), options))
 

@@ -50,7 +50,7 @@ def install_command(extra: str = "") -> str:
     of sources that nobody has installed, their folder.
     """
     unheard = version("rcompiler") is None and (HOME / "pyproject.toml").exists()
-    name = str(HOME) if unheard else "rcompiler"
+    name = str(HOME) if unheard else _own_name() if extra else "rcompiler"
     return f"pip install '{name}[{extra}]'" if extra else f"pip install {name}"
 
 

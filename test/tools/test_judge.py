@@ -138,7 +138,7 @@ def test_the_first_wrong_node_is_named(tmp_path, monkeypatch, capsys):
 
 def test_compiled_files_are_refused(tmp_path, capsys):
     assert rc_run.main([str(tmp_path / "m.rcx"), "--debug=nodes"]) == 1
-    assert "name the ONNX file" in capsys.readouterr().err
+    assert "give its ONNX file in the place of this one" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("bad", ["e", "m", "y"])

@@ -252,6 +252,9 @@ def test_doctor_says_that_models_run(machine):
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search("^absent  compiler .*this is its runtime alone", done.stdout, re.M)
     assert re.search("^ok      executable memory", done.stdout, re.M)
+    told = json.loads(machine.run("python", "-m", "rcompiler", "doctor", "--json").stdout)
+    remedies = " ".join(str(finding.get("remedy")) for finding in told["findings"])
+    assert "'rcompiler-runtime[cuda]'" in remedies and "rcompiler[" not in remedies
     listed = machine.run("python", "-m", "rcompiler").stdout
     assert "rc-run" in listed and "doctor" in listed and "rc-compile" not in listed
     assert machine.run("python", "-m", "rcompiler", "--version").stdout == (

@@ -77,6 +77,13 @@ def test_range_of_unknown_input():
         _data.random_inputs([tensor("x")], 0, {"y": (0, 1)})
 
 
+def test_a_file_that_names_its_arrays_is_given_alone(tmp_path):
+    file = tmp_path / "all.npz"
+    np.savez(file, x=np.zeros(1, np.float32), y=np.zeros(1, np.float32))
+    with pytest.raises(ShapeError, match=f"x={file}: the file names its arrays itself"):
+        _data.read_inputs([f"x={file}"], [tensor("x"), tensor("y")])
+
+
 def test_read_inputs_by_order_and_name(tmp_path):
     a, b, c = (np.full((2,), i, np.float32) for i in range(3))
     np.save(tmp_path / "a.npy", a)
