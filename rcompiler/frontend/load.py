@@ -210,7 +210,7 @@ def _order(graph: GraphProto) -> list[int] | None:
     try:
         return list(sorter.static_order())
     except CycleError as error:
-        node = graph.node[error.args[1][0]]
+        node = graph.node[min(error.args[1])]
         raise InvalidModel(
             f"node '{node.name or node.op_type}' is part of a cycle. A graph has to be acyclic"
         ) from None

@@ -61,11 +61,11 @@ class VdevicePrefetch(OptionalPass):
     """Ask for the weights of each EU's next task before it waits for the task at hand."""
 
     def run(self, module: ir.Operation) -> None:
-        device = device_of(module)
+        device, kernels = device_of(module), kernels_by_name(module)
         for program in ops_in_module(module, "vdevice.program"):
             size = integer(program, "constants")
             if device.is_nvidia and is_cold(device, size):
-                _Program(program, kernels_by_name(module), device).run()
+                _Program(program, kernels, device).run()
 
 
 class _Program(ProgramParts):

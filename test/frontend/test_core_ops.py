@@ -318,3 +318,9 @@ def test_windows_over_an_image_without_pixels_have_an_empty_result(run, operator
     filters = [np.zeros((3, 2, 3, 3), np.float32)] if operator == "Conv" else []
     [result, _] = run(operator, image, *filters, auto_pad="SAME_UPPER", kernel_shape=[3, 3])
     assert result.shape == (1, 3 if filters else 2, 0, 5)
+
+
+def test_pads_of_windows_are_not_negative_whatever_auto_pad_says(run):
+    image = np.zeros((1, 2, 4, 5), np.float32)
+    with pytest.raises(ShapeError, match="pads are not negative"):
+        run("MaxPool", image, auto_pad="VALID", kernel_shape=[3, 3], pads=[-1, 0, 0, 0])

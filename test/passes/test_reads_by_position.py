@@ -8,6 +8,7 @@ from torch_mlir import ir
 from rcompiler import dialects
 from rcompiler.device.cpu import cpu_device
 from rcompiler.frontend.sorting import entering
+from rcompiler.linalg.values import ops_of
 from rcompiler.passes.tiling.body_cost import loop_cost
 from rcompiler.passes.tiling.tensor_expr import Tracer, tensor_expr
 from rcompiler.roller.expr import TensorAccess, index
@@ -102,3 +103,23 @@ def test_few_elements_enter_the_first_k():
     assert entering(5, 5) == 5
     assert entering(1, 4096) == pytest.approx(1 + 8.318, abs=1e-3)  # 1 + ln 4096
     assert entering(3, 2) == 2
+
+
+def test_an_if_without_else_costs_its_one_side():
+    text = """
+    func.func @f(%c: i1, %n: index) {
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      %four = arith.constant 4 : index
+      scf.for %i = %zero to %four step %one {
+        scf.if %c {
+          %s = arith.addi %i, %n : index
+        }
+      }
+      return
+    }
+    """
+    with dialects.load(ir.Context()), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        *_, loop, _ = ops_of(module.body.operations[0].regions[0].blocks[0])
+        assert loop_cost(loop) == 4 * 2

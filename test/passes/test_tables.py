@@ -1,11 +1,13 @@
-"""_tables.dense_array: inline constants as the bytes that kernels read."""
+"""Signatures of schedules, and inline constants as the bytes that kernels read."""
 
 import ml_dtypes
 import numpy as np
 import pytest
 from torch_mlir import ir
 
-from rcompiler.passes.schedule.tables import dense_array
+from rcompiler.errors import InvalidModel
+from rcompiler.linalg.dense import dense_array
+from rcompiler.passes.schedule.tables import _signature
 
 MANY = list(range(150))
 CASES = {
@@ -32,3 +34,21 @@ def test_elements(text: str):
     assert found.dtype == CASES[text].dtype
     assert found.shape == CASES[text].shape
     assert found.tobytes() == CASES[text].tobytes()
+
+
+SIGNATURES = [
+    ("type = tensor<2xf32>", "type = memref<2xf32>", "is the type of a tensor, not memref<2xf32>"),
+    ("type = tensor<2xf32>", 'type = "tensor"', "is the type of a tensor, not tensor"),
+    ('name = "i"', 'name = "i", indices = {first = 0, last = true, reader = "n"}', "two integers"),
+    ('name = "i"', 'name = "i", indices = {first = 0, last = 1}', "two integers and a string"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), SIGNATURES)
+def test_signatures_that_are_none(old: str, new: str, message: str):
+    text = '[{dtype = "float32", name = "i", type = tensor<2xf32>}]'
+    with ir.Context():
+        [found] = _signature(ir.Attribute.parse(text))
+        assert (found.name, found.shape, found.bytes) == ("i", (2,), 8)
+        with pytest.raises(InvalidModel, match=message):
+            _signature(ir.Attribute.parse(text.replace(old, new)))

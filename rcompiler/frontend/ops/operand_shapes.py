@@ -25,7 +25,9 @@ def window(
     dilations = ctx.attr("dilations") or [1] * rank
     pads = ctx.attr("pads") or [0] * 2 * rank
     if not len(strides) == len(dilations) == len(kernel) == rank or len(pads) != 2 * rank:
-        raise ctx.shape_error("strides, dilations, pads or kernel_shape have the wrong length")
+        raise ctx.shape_error(
+            f"strides, dilations, pads or kernel_shape do not fit {rank} spatial dimensions"
+        )
     if any(v < 1 for v in [*strides, *dilations, *kernel]):
         raise ctx.shape_error("strides, dilations and kernel sizes are positive")
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]

@@ -57,9 +57,9 @@ def windows_of(ctx: Context, x: Value) -> Windows:
     rank, extent, kernel = x.rank - 2, list(x.shape[2:]), ctx.attr("kernel_shape")
     if kernel is None:
         raise ctx.shape_error("the attribute kernel_shape is missing")
-    strides, dilations, pads = window(ctx, extent, kernel)
-    if min(pads) < 0:
+    if min(ctx.attr("pads") or [0]) < 0:
         raise ctx.shape_error("pads are not negative")
+    strides, dilations, pads = window(ctx, extent, kernel)
     low, high = pads[:rank], pads[rank:]
     up, sizes = ctx.attr("ceil_mode", 0), []
     for i, size in enumerate(extent):

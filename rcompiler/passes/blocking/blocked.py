@@ -22,7 +22,7 @@ from rcompiler.passes.ir.tensor_ir import (
     block_axes,
     empty,
     fill,
-    is_splat,
+    is_one_number,
     reshape,
     slice_low,
     transpose,
@@ -170,4 +170,4 @@ def _recreated(value: ir.Value, shape: list[int]) -> tuple[ir.Value, float | Non
 def is_uniform(value: ir.Value) -> bool:
     """Whether a tensor can be made again in any shape: empty, one scalar, a splat constant."""
     op = defining(value)
-    return op is not None and (op.name in ("tensor.empty", "linalg.fill") or is_splat(op))
+    return op is not None and (op.name in ("tensor.empty", "linalg.fill") or is_one_number(op))

@@ -24,7 +24,7 @@ from rcompiler.passes.ir.tensor_ir import (
     fill,
     fused_map,
     generic,
-    is_splat,
+    is_one_number,
     reshape,
     type_like,
 )
@@ -51,7 +51,7 @@ class FusedAxes:
         for op in self._ops:
             if op.name == "linalg.generic" and not _asks_for_more(op):
                 self._nests[op] = self._nest(Generic(op))
-            elif op.name not in (*_SPLATS, *_ENDS) and not is_splat(op):
+            elif op.name not in (*_SPLATS, *_ENDS) and not is_one_number(op):
                 self._whole |= {self._number[v] for v in self._tensors_of(op)}
 
     def build(self) -> ir.Operation | None:
@@ -136,7 +136,7 @@ class FusedAxes:
                 result = op.results[0]
                 with op.location:
                     mapped[result] = empty(self._shape(result), element_type(result))
-        elif is_splat(op) and op.results[0] in self._number:
+        elif is_one_number(op) and op.results[0] in self._number:
             type_ = type_like(op.results[0], self._shape(op.results[0]))
             scalar = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()
             value = ir.DenseElementsAttr.get_splat(type_, scalar)

@@ -57,7 +57,7 @@ def empty_like(value: ir.Value) -> ir.Value:
     return empty(shape_of(value), element_type(value))
 
 
-def is_splat(op: ir.Operation) -> bool:
+def is_one_number(op: ir.Operation) -> bool:
     """Whether an op is a scalar constant, or a tensor of one scalar."""
     if op.name != "arith.constant":
         return False
@@ -246,11 +246,17 @@ def block_axes(value: ir.Value, axes: Sequence[int], lanes: int) -> ir.Value:
 
 def erase_with_views(op: ir.Operation) -> None:
     """Erase an op that nothing uses, and the reshapes that only it read."""
-    views = [defining(value) for value in dict.fromkeys((*op.operands, *captures(op)))]
-    op.erase()
-    for view in views:
-        if view is not None and view.name in RESHAPES and not list(view.results[0].uses):
-            erase_with_views(view)
+    pending = [op]
+    while pending:
+        op = pending.pop()
+        read = [defining(value) for value in dict.fromkeys((*op.operands, *captures(op)))]
+        op.erase()
+        # One that another of them reads has a use yet: it follows when that one is erased.
+        pending += [
+            view
+            for view in read
+            if view is not None and view.name in RESHAPES and not list(view.results[0].uses)
+        ]
 
 
 def erase_dead(block: ir.Block) -> None:

@@ -128,6 +128,11 @@ def _signature(attribute: ir.Attribute) -> tuple[TensorInfo, ...]:
     found = []
     for fields in to_python(attribute):
         type_ = fields["type"]
+        if not isinstance(type_, ir.RankedTensorType):
+            raise InvalidModel(
+                f"'type' in a signature of @main is the type of a tensor, not {type_}; undo the "
+                "last change of the text"
+            )
         size = math.prod(type_.shape) * item_bytes(str(type_.element_type))
         indices = _indices(fields["indices"]) if "indices" in fields else None
         shape = tuple(type_.shape)
@@ -137,7 +142,9 @@ def _signature(attribute: ir.Attribute) -> tuple[TensorInfo, ...]:
 
 def _indices(said: Any) -> Indices:
     match said:
-        case {"first": int(first), "last": int(last), "reader": str(reader)}:
+        case {"first": int(first), "last": int(last), "reader": str(reader)} if not (
+            isinstance(first, bool) or isinstance(last, bool)
+        ):
             return Indices(first, last, reader)
     raise InvalidModel(
         "'indices' of @main is {first, last, reader}, two integers and a string, not "

@@ -54,7 +54,8 @@ def loop_cost(op: ir.Operation) -> float:
     those that move elements. Of an scf.if, those of both sides.
     """
     inside = 0.0
-    for inner in (inner for region in op.regions for inner in ops_of(region.blocks[0])):
+    blocks = (block for region in op.regions for block in region.blocks)  # none: no else
+    for inner in (inner for block in blocks for inner in ops_of(block)):
         if inner.name in ("scf.for", "scf.if"):
             inside += loop_cost(inner)
         else:
