@@ -17,7 +17,6 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.codegen import emit
-from rcompiler.device.cpu import LEVELS
 from rcompiler.device.model import Device
 from rcompiler.device.target import is_host, kind_name
 from rcompiler.driver import isolate
@@ -291,8 +290,7 @@ def _made_for(module: ir.Operation, target: str | None, precision: Precision | N
             )
     name = kind_name(found.device)
     if found.target == "cpu":
-        needed = found.device.features | LEVELS.get(found.device.level_name, frozenset())
-        if missing := needed - target_device("cpu").features:
+        if missing := found.device.all_features - target_device("cpu").features:
             raise DeviceError(
                 f"the schedule is for a CPU with {', '.join(sorted(missing))}, which this machine "
                 "lacks; compile the ONNX model here"

@@ -59,7 +59,9 @@ class InvalidModel(CompilerError):
 class ScheduleTextError(InvalidModel):
     """A text in the schedule form that is not of its grammar, or names what is not there.
 
-    line, column: where, from 1.
+    Attributes:
+        reason: what is wrong there, and the remedy.
+        line, column: where, from 1.
     """
 
     def __init__(self, reason: str, line: int, column: int) -> None:

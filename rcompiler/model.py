@@ -255,7 +255,7 @@ def load(
         full: check the sha256 of large weights, too, which takes as long as reading them.
         sha256: load the file only if this (64 hex digits) is its digest.
         key: a public Ed25519 key (PEM; a path, or bytes): load the file only if `path`.sig is its
-            signature, see `signature.sign`.
+            signature, see `signing.sign`.
 
     Returns:
         A model that is ready to run: a CompiledModel, or for a GPU a GpuModel.

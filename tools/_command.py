@@ -94,5 +94,5 @@ def run_one_of(package: ModuleType, prog: str, argv: Sequence[str] | None = None
 def summary(path: Path) -> str:
     """What the first line of a module says, after its name; that is read, not run: a module may
     import the compiler."""
-    words = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[0]
+    words, *_ = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines() or [""]
     return words.removeprefix(f"{path.stem.replace('_', '-')}: ")

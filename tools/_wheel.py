@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import tomllib
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -88,10 +89,10 @@ def _of_metadata() -> _Facts:
     extras: dict[str, list[str]] = {}
     for text in found.requires or ():
         requirement, _, condition = (part.strip() for part in text.partition(";"))
-        if condition:
-            extras.setdefault(condition.split("=")[-1].strip(" '\""), []).append(requirement)
+        if of := re.search(r"extra == ['\"](\w+)['\"]", condition):
+            extras.setdefault(of[1], []).append(requirement)
         else:
-            needed.append(requirement)
+            needed.append(text)
     said = found.metadata
     return (
         said["Requires-Python"],

@@ -170,8 +170,7 @@ def host_caches(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict
 
 def fitted(record: Device, target: Device) -> Device:
     """The CPU of a record for code of `target`: `narrowed` where it has features of its own."""
-    needed = record.features | LEVELS.get(record.level_name, frozenset())
-    return record if needed <= target.features else narrowed(record, target)
+    return record if record.all_features <= target.features else narrowed(record, target)
 
 
 def narrowed(record: Device, target: Device) -> Device:

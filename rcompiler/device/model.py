@@ -418,9 +418,14 @@ class Device:
         shared = [level.shared_bandwidth for level in self.memory if level.shared_by >= self.eus]
         return max(shared, default=None)
 
+    @property
+    def all_features(self) -> frozenset[str]:
+        """Instruction sets, of a CPU also those of its feature level."""
+        return self.features | LEVELS.get(self.level_name, frozenset())
+
     def _has(self, instructions: str) -> bool:
         """Whether an instruction set is there, of a CPU also by its feature level."""
-        return instructions in self.features | LEVELS.get(self.level_name, frozenset())
+        return instructions in self.all_features
 
     @property
     def has_fma(self) -> bool:

@@ -5,7 +5,7 @@ from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.gpu.cuda import CudaDriver
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.runtime.gpu.image import GpuImage
-from rcompiler.support.installed import without
+from rcompiler.support.installed import is_compilers, without
 
 EMULATED = "cuda:emulated"  # the targets that run without a GPU begin so
 
@@ -28,8 +28,10 @@ def open_device(artifact: Artifact, device: int = 0) -> Driver:
     if is_emulated(artifact.target):
         try:
             from rcompiler.emulator.driver import EmulatedDriver  # large, and of no use elsewhere
-        except ModuleNotFoundError:
-            raise DeviceError(f"a model for {EMULATED} {without(['rcompiler.emulator'])}") from None
+        except ModuleNotFoundError as error:
+            if not is_compilers(error.name):
+                raise
+            raise DeviceError(f"a model for {EMULATED} {without([str(error.name)])}") from None
         eus = max((program.eus for program in artifact.programs), default=1)
         return EmulatedDriver(capability=capability, multiprocessors=eus)
     return CudaDriver(device)

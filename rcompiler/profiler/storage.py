@@ -38,7 +38,8 @@ def opened(path: Path | str) -> sqlite3.Connection:
 
 
 def counted(path: Path) -> dict[str, int]:
-    """How many records of each kind a file holds, all of which are looked at; nothing is written.
+    """How many records of each kind a file holds, all of which are looked at; {} where its layout
+    is older. Nothing is written.
 
     Raises what `opened` does.
     """

@@ -30,7 +30,8 @@ _SIZE = struct.Struct("<Q")
 class Code:
     """What one section holds; the attributes are those of `Artifact`.
 
-    boxes: of each kernel the boxes that its tasks touch, as `proof.describe` notes them, or None.
+    boxes: of each kernel the boxes that its tasks touch, as `artifact_notes.describe` notes them,
+    or None.
     """
 
     image: Image | GpuImage

@@ -30,7 +30,7 @@ import secrets
 import stat
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
@@ -39,7 +39,7 @@ import numpy as np
 
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import ArtifactError, DeviceError
-from rcompiler.runtime.memory import address
+from rcompiler.runtime.memory import address, refusal
 from rcompiler.runtime.untrusted import integer
 
 MAGIC = b"\x93RCX"
@@ -51,11 +51,13 @@ _ALIGNMENT = 64
 PAGE = 4096  # of most machines, whatever this one has
 STRONG_UP_TO = 8 << 20  # bytes of a section that every load checks by its sha256
 _CHUNK = 4 << 20
+THREADS = 4  # at most, that check and make weights
 _MAX_HEADER = 1 << 30
 _MOST_SHOWN = 300  # characters of what a caller passed
 
 Json = dict[str, object]
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 def write(path: Path, header: Json, sections: Mapping[str, np.ndarray]) -> None:
@@ -302,23 +304,27 @@ def _alignment(size: int) -> int:
 
 def _intact(entry: Json, data: np.ndarray, full: bool) -> bool:
     large = data.size > STRONG_UP_TO
-    if large and _sums([data[i : i + _CHUNK].data for i in range(0, data.size, _CHUNK)]) != (
-        entry.get("crc32")
-    ):
+    if large and in_threads(zlib.crc32, _chunks(data)) != entry.get("crc32"):
         return False
     return (large and not full) or hashlib.sha256(data.data).hexdigest() == entry.get("sha256")
 
 
-def _sums(chunks: list[memoryview]) -> list[int]:
-    """CRC-32 of each, on several threads where the system gives them."""
+def _chunks(data: np.ndarray) -> list[memoryview]:
+    return [data[i : i + _CHUNK].data for i in range(0, data.size, _CHUNK)]
+
+
+def in_threads(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    """The results of work on items, on up to `THREADS` threads where the system gives them."""
     # Imported here: it takes 5 ms, and small models have no large section.
     from concurrent.futures import ThreadPoolExecutor
 
     try:
-        with ThreadPoolExecutor(min(4, usable_cpus())) as pool:
-            return list(pool.map(zlib.crc32, chunks))
-    except RuntimeError:  # no thread can be started
-        return [zlib.crc32(chunk) for chunk in chunks]
+        with ThreadPoolExecutor(min(THREADS, usable_cpus())) as pool:
+            return list(pool.map(work, items))
+    except RuntimeError as error:
+        if refusal("", error) is None:
+            raise
+        return [work(item) for item in items]  # no thread can be started
 
 
 def _sync_folder(folder: Path) -> None:

@@ -14,7 +14,6 @@ No page is ever writable and executable at the same time.
 
 import ctypes
 import mmap
-import os
 import re
 import struct
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rcompiler.errors import ArtifactError, DeviceError
+from rcompiler.runtime.memory import set_protection
 from rcompiler.runtime.untrusted import integer, string, strings
 
 PAGE = 4096
@@ -42,6 +42,10 @@ EXTERNALS: Mapping[str, str] = {
     **dict.fromkeys(("__divti3", "__modti3", "__udivti3", "__umodti3"), "libgcc_s.so.1"),
     **dict.fromkeys(("__powisf2", "__powidf2"), "libgcc_s.so.1"),
 }
+_REFUSED = (
+    "code image: the system refuses executable memory",
+    "allow it for this process (SELinux: execmem)",
+)
 _SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]{0,255}")
 
 
@@ -159,8 +163,8 @@ class LoadedImage:
         struct.pack_into(f"<{len(addresses)}Q", self._memory, image.slots, *addresses)
         for place, target in image.relatives:
             struct.pack_into("<Q", self._memory, place, self.base + target)
-        _protect(self.base, image.text, mmap.PROT_READ | mmap.PROT_EXEC)
-        _protect(self.base + image.text, image.rodata, mmap.PROT_READ)
+        set_protection(self.base, image.text, mmap.PROT_READ | mmap.PROT_EXEC, *_REFUSED)
+        set_protection(self.base + image.text, image.rodata, mmap.PROT_READ, *_REFUSED)
         self._image = image
 
     def function(self, name: str) -> int:
@@ -187,14 +191,3 @@ def _external(name: str) -> int:
             "install that library or compile the model for a newer instruction set"
         )
     return address
-
-
-def _protect(address: int, size: int, protection: int) -> None:
-    if not size:
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), protection):
-        raise DeviceError(
-            "code image: the system refuses executable memory "
-            f"({os.strerror(ctypes.get_errno())}); allow it for this process (SELinux: execmem)"
-        )

@@ -79,11 +79,31 @@ def map_file(place: np.ndarray, content: np.ndarray, file: int, offset: int) -> 
     return slice(first, last)
 
 
-def protect(array: np.ndarray) -> None:
-    """Let nobody write to an `arena` from now on, by this array or otherwise."""
-    array.flags.writeable = False
-    libc = ctypes.CDLL(None)
-    libc.mprotect(ctypes.c_void_p(address(array)), ctypes.c_size_t(array.size), mmap.PROT_READ)
+def sealed(array: np.ndarray) -> np.ndarray:
+    """An `arena` to which nobody can write from now on, by this array or otherwise.
+
+    Raises:
+        DeviceError: the system refuses to protect it.
+    """
+    what = "weights of the model: the system refuses to protect them"
+    remedy = "load it with more maps of memory (sysctl vm.max_map_count)"
+    set_protection(address(array), array.size, mmap.PROT_READ, what, remedy)
+    return np.frombuffer(array.data.toreadonly(), np.uint8)
+
+
+def set_protection(start: int, size: int, protection: int, what: str, remedy: str) -> None:
+    """What may be done with whole pages of memory: PROT_READ and the like.
+
+    Args:
+        start, size: an address, and bytes from there on; of none nothing is done.
+        what, remedy: said where the system refuses it, with its reason between.
+
+    Raises:
+        DeviceError: the system refuses it.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if size and libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), protection):
+        raise DeviceError(f"{what} ({os.strerror(ctypes.get_errno())}); {remedy}")
 
 
 @contextmanager

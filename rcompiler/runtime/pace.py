@@ -3,7 +3,7 @@
 Threads that wait for each other every few microseconds need their CPUs at the same time. Where
 other programs take turns on these CPUs, each wait lasts as long as a turn, some milliseconds, and
 the same schedule on one thread, which waits for nobody, is several times faster. Its results have
-the same bits (see `runtime.schedule.combine`), so that timing may choose.
+the same bits (see `runtime.thread_schedule.combine`), so that timing may choose.
 """
 
 import time

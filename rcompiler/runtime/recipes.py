@@ -309,8 +309,13 @@ class Recipe:
 
     @cached_property
     def result(self) -> Form:
-        """What is made, by the types of a file. Raises ValueError: see `checked`."""
-        return checked(self.form, self.steps)
+        """What is made, by the types of a file. Raises ValueError: see `forms`."""
+        return self.forms[-1]
+
+    @cached_property
+    def forms(self) -> list[Form]:
+        """See `forms`."""
+        return forms(self.form, self.steps)
 
     def made(self, kept: np.ndarray) -> Constant:
         """The elements, of the bytes that the file keeps."""
@@ -324,20 +329,23 @@ class Recipe:
         return [self.offset, self.source, shape, dtype, steps, self.crc32]
 
 
-def checked(form: Form, steps: Sequence[Step]) -> Form:
-    """What steps make of a source, or ValueError: they do not fit, or make far more than that has.
+def forms(form: Form, steps: Sequence[Step]) -> list[Form]:
+    """A source, and what each step makes of the one before. Nothing of it is reserved.
 
-    Nothing of it is reserved.
+    Raises:
+        ValueError: the steps do not fit, or make far more than the source has.
     """
-    most = MOST_GROWTH * form.nbytes
+    most, found = MOST_GROWTH * form.nbytes, [form]
     _demand(form.dtype.name in _TYPES, "a source of a type that has no steps")
     _demand(len(steps) <= MOST_STEPS, f"more than {MOST_STEPS} steps")
     for step in (None, *steps):
-        form = form if step is None else step.result(form)
-        odd = len(form.shape) > _MOST_DIMS or min(form.shape, default=1) < 1
+        if step is not None:
+            found.append(step.result(found[-1]))
+        odd = len(found[-1].shape) > _MOST_DIMS or min(found[-1].shape, default=1) < 1
         _demand(not odd, "an impossible shape")
-        _demand(form.nbytes <= most, f"more than {MOST_GROWTH} times the bytes of its source")
-    return form
+        large = found[-1].nbytes > most
+        _demand(not large, f"more than {MOST_GROWTH} times the bytes of its source")
+    return found
 
 
 def decoded(entry: Any) -> Recipe:

@@ -18,13 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime import container, recipes
 from rcompiler.runtime.container import PAGE, MappedFile
 from rcompiler.runtime.deferred import write
-from rcompiler.runtime.memory import ALIGNMENT, arena, map_file, protect
-from rcompiler.runtime.recipes import MOST_GROWTH, Recipe
+from rcompiler.runtime.memory import ALIGNMENT, arena, map_file, require, sealed
+from rcompiler.runtime.recipes import MOST_GROWTH, MOST_STEPS, Recipe
 from rcompiler.runtime.untrusted import integer, string
 
 SHARED = 256 << 10  # bytes of a run from which on it is mapped
@@ -95,6 +94,12 @@ class Storage:
                 f"artifact: {size} bytes of weights cannot be made of {kept}; "
                 "compile the model again"
             )
+        work = sum(form.nbytes for recipe in self.recipes for form in recipe.forms)
+        if work > MOST_STEPS * (size + kept):
+            raise ArtifactError(
+                f"artifact: the recipes of the weights move {work} bytes to make {size}; "
+                "compile the model again"
+            )
         return laid
 
     def section(self, weights: np.ndarray) -> np.ndarray:
@@ -156,7 +161,10 @@ def loaded(
     aside = kept[laid.aside :]
     storage = Storage(made, aside if file is not None else aside.copy())
     storage.check(size)
-    weights = arena(size, "weights of the model")
+    what = "weights of the model"
+    largest = max((form.nbytes for recipe in made for form in recipe.forms), default=0)
+    require(size + container.THREADS * largest, what)  # where a step needs all of the one before
+    weights = arena(size, what)
     for begin, end, place in laid.runs:
         _fill(weights[begin:end], kept[place : place + end - begin], file)
     _make_all(made, kept, weights)
@@ -164,8 +172,7 @@ def loaded(
         weights.data
     ).hexdigest() != digest:
         raise ArtifactError("artifact: the weights that are made are not those of the compiler")
-    protect(weights)
-    return weights, storage
+    return sealed(weights), storage
 
 
 def _fill(place: np.ndarray, kept: np.ndarray, file: MappedFile | None) -> None:
@@ -179,8 +186,6 @@ def _fill(place: np.ndarray, kept: np.ndarray, file: MappedFile | None) -> None:
 
 def _make_all(made: Sequence[Recipe], kept: np.ndarray, weights: np.ndarray) -> None:
     """All that is made, on several threads where the system gives them."""
-    # Imported here: most models have no recipes.
-    from concurrent.futures import ThreadPoolExecutor
 
     def make(number: int) -> None:
         recipe = made[number]
@@ -190,12 +195,7 @@ def _make_all(made: Sequence[Recipe], kept: np.ndarray, weights: np.ndarray) -> 
         if zlib.crc32(out.data) != recipe.crc32:
             raise _fault(number, "it makes other weights than it did for the compiler")
 
-    numbers = range(len(made))
-    try:
-        with ThreadPoolExecutor(min(4, usable_cpus())) as pool:
-            list(pool.map(make, numbers))
-    except RuntimeError:  # no thread can be started
-        list(map(make, numbers))
+    container.in_threads(make, range(len(made)))
 
 
 def _fault(number: int, reason: str) -> ArtifactError:

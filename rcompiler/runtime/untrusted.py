@@ -1,6 +1,6 @@
 """Values from the JSON of a file: of the type that is expected, or an error.
 
-Every function raises TypeError, which `container.decoded` and `proof.prove` turn into an
+Every function raises TypeError, which `container.decoded` and `certified.prove` turn into an
 ArtifactError.
 """
 

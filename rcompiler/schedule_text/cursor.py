@@ -95,7 +95,7 @@ class Cursor:
         """A number that must stand here. Args: what: what it is; least: that it may be."""
         at = self.at
         remedy = f"write a whole number from {least} to 2^62"
-        value = int(self._take(_NUMBER, what, remedy)[:30])
+        value = int(self._take(_NUMBER, what, remedy).lstrip("0")[:30] or "0")
         if not least <= value <= LARGEST:
             raise self.wrong(f"{what} is out of range", remedy, at)
         return value

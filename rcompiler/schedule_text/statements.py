@@ -165,13 +165,16 @@ class Statements:
         """
         cursor, found, by_unit = self._cursor, [0] * depth, 0
         words = [*LETTERS[:depth], *([unit] if unit else [])]
-        moves = False
+        moves, seen = False, set[str]()
         while cursor.sees("+") or cursor.sees("-"):
             sign = 1 if cursor.sees("+") else -1
             cursor.takes("+" if sign > 0 else "-")
             size, at = cursor.number("a step"), cursor.at
             remedy = f"write {' or '.join(words)} behind it" if words else "leave the step out"
             word = cursor.word("what the step is for", remedy)
+            if word in seen:
+                raise cursor.wrong(f"a second step for '{word}'", "write their sum", at)
+            seen.add(word)
             if word == unit and sign > 0:
                 by_unit = size
             elif word in LETTERS[:depth]:

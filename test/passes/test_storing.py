@@ -6,7 +6,7 @@ import pytest
 
 from rcompiler.passes.constants.storing import storage_of
 from rcompiler.runtime.deferred import Deferred, whole, write
-from rcompiler.runtime.recipes import Cast, Combine, Derived, Pad, Permute, Reshape
+from rcompiler.runtime.recipes import Broadcast, Cast, Combine, Derived, Pad, Permute, Reshape
 from rcompiler.runtime.storage import Storage
 
 TWICE = ((1.0, 0.0), (0.5, 0.5), (0.5, -0.5), (0.0, 1.0))
@@ -56,6 +56,14 @@ def test_one_source_does_for_all_that_is_made_of_it():
         grown(w), numbers(64), Derived(grown(w), Reshape((200, 400))), Derived(w, TURNED)
     )
     assert offsets(storage) == [0, 320_256, 640_256] and storage.aside.size == w.nbytes
+
+
+def test_what_a_load_would_refuse_lies_in_the_file_as_it_is():
+    """Made of one source: 40 times its bytes do, and twice that, 64 times at most, do not."""
+    w = numbers(1_000, 1)
+    wide = Derived(w, Broadcast((1_000, 40)))
+    assert len(kept(wide).recipes) == 1
+    assert kept(wide, Derived(wide, Reshape((40_000,)), Reshape((200, 200)))).recipes == ()
 
 
 def test_a_source_that_is_a_weight_itself_is_kept_once():

@@ -20,7 +20,7 @@ from rcompiler.runtime.recipes import (
     Permute,
     Recipe,
     Reshape,
-    checked,
+    forms,
     plain,
 )
 
@@ -199,7 +199,7 @@ W = Form((8, 24, 3, 3), F32)
 )
 def test_steps_that_do_not_fit_are_refused(form, steps, reason):
     with pytest.raises(ValueError, match=reason):
-        checked(form, steps)
+        forms(form, steps)
 
 
 @pytest.mark.parametrize(

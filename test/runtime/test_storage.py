@@ -12,14 +12,15 @@ import pytest
 import recrafted
 import small_models as sm
 
-from rcompiler.errors import ArtifactError, CompilerError
+from rcompiler.errors import ArtifactError, CompilerError, DeviceError
 from rcompiler.passes.constants.storing import storage_of
+from rcompiler.runtime import memory
 from rcompiler.runtime import storage as storage_module
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.container import PAGE
 from rcompiler.runtime.deferred import write
 from rcompiler.runtime.executable import Executable
-from rcompiler.runtime.recipes import Cast, Combine, Derived, Permute, Recipe
+from rcompiler.runtime.recipes import Cast, Combine, Derived, Form, Permute, Recipe
 from rcompiler.runtime.storage import SHARED, Storage, layout
 
 X = np.linspace(-3, 3, sm.N, dtype=np.float32)
@@ -283,3 +284,32 @@ def test_an_artifact_with_impossible_recipes_is_not_run():
     wrong = dataclasses.replace(made, storage=Storage(moved, made.storage.aside))
     with pytest.raises(CompilerError, match="recipe 0 of the weights: it makes more"):
         Executable(wrong)
+
+
+def test_recipes_that_move_far_more_than_they_make_are_refused():
+    """A hundred times the sums of all rows of one source, each of them two numbers."""
+    sums = Combine(0, ((1.0,) * 128,))
+    w = numbers(128, 64)
+    recipes = tuple(
+        Recipe(256 * number, 0, Form(w.shape, w.dtype), (sums,), 0) for number in range(1_000)
+    )
+    laid = Storage(recipes, np.zeros(w.nbytes, np.uint8))
+    with pytest.raises(ArtifactError, match="move 33024000 bytes to make 256000"):
+        laid.check(256_000)
+    Storage(recipes[:8], np.zeros(w.nbytes, np.uint8)).check(256_000)
+
+
+def test_nobody_writes_to_weights_that_were_made(path):
+    weights = Artifact.load(path).constants
+    assert not weights.flags.writeable
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        weights.setflags(write=True)
+
+
+def test_weights_that_cannot_be_protected_are_refused(path, monkeypatch):
+    def refuse(start, size, protection, what, remedy):
+        raise DeviceError(f"{what} (no); {remedy}")
+
+    monkeypatch.setattr(memory, "set_protection", refuse)
+    with pytest.raises(DeviceError, match="refuses to protect them"):
+        Artifact.load(path)

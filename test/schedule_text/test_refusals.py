@@ -89,6 +89,7 @@ WRONG_TOKENS = [
     ),
     (">= 1", "> 1", "26:18 expected '>=', not '>'; write wait EVENT >= N"),
     ("[0..7](x)", "[0..7] x", "19:24 expected '(', not 'x'; put the operands between ( and )"),
+    ("k[0 + 1i]", "k[0 + 1i + 2i]", "22:34 a second step for 'i'; write their sum"),
     ("k[0 + 1i]", "k[0 + 1j]", "22:29 there is no step for 'j' here; write i or eu behind it"),
     ("repeat i < 2", "repeat j < 2", "21:12 expected 'i', not 'j'; call the iteration i: repeat i"),
     ("dense<1.0>", "dense<[1.0>", "12:39 expected ']', not '>'; close the '[' of line 12"),

@@ -107,7 +107,7 @@ def test_executable_memory_that_is_refused(tool, quick, monkeypatch):
     def refuse(*_):
         raise DeviceError("executable memory is refused; allow it")
 
-    monkeypatch.setattr(image, "_protect", refuse)
+    monkeypatch.setattr(image, "set_protection", refuse)
     code, found = states(tool)
     assert code == 1 and found["executable memory"]["detail"].endswith("allow it")
 

@@ -15,7 +15,17 @@ import numpy as np
 
 from rcompiler.runtime.deferred import Constant, Deferred, write
 from rcompiler.runtime.memory import ALIGNMENT, address
-from rcompiler.runtime.recipes import Derived, Form, Permute, Recipe, Step, checked, plain
+from rcompiler.runtime.recipes import (
+    MOST_GROWTH,
+    MOST_STEPS,
+    Derived,
+    Form,
+    Permute,
+    Recipe,
+    Step,
+    forms,
+    plain,
+)
 from rcompiler.runtime.storage import Storage, layout
 
 # What a source has to save, or all lies in the file as it is: bytes, and a part of what is made.
@@ -55,7 +65,7 @@ class _Made:
         dtype = plain(self.source.dtype)
         form = None if dtype is None else Form(self.source.shape, dtype)
         try:
-            return form if form is None or checked(form, self.steps) else None
+            return form if form is None or forms(form, self.steps) else None
         except ValueError:
             return None
 
@@ -103,6 +113,17 @@ def _groups(
         [first, *_] = group.values()
         cost = 0 if root in there else first.source.nbytes
         size = sum(placed[offset].nbytes for offset in group)
-        if size - cost >= max(_LEAST, size // _LEAST_PART):
+        saves = size - cost >= max(_LEAST, size // _LEAST_PART)
+        if saves and _allowed(group, size):
             worthwhile.append(group)
     return there, worthwhile
+
+
+def _allowed(group: Mapping[int, _Made], size: int) -> bool:
+    """Whether a load accepts that recipes make `size` bytes of one source, see `Storage.check`."""
+    [first, *_] = group.values()
+    moved = 0
+    for made in group.values():
+        assert made.form is not None
+        moved += sum(form.nbytes for form in forms(made.form, made.steps))
+    return size <= MOST_GROWTH * first.source.nbytes and moved <= MOST_STEPS * size
