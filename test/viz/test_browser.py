@@ -319,10 +319,19 @@ def test_no_nodes_of_a_graph_overlap_and_edges_pass_beside(show, view):
 def test_a_graph_that_is_too_large_is_not_drawn(show, view):
     found = show(wide_view(view, 1600, [(0, 1)]))
     found.key("g", "g")
-    assert "1,600 operators are too many to draw; rc-viz --json" in found.text("#sheet-graph")
+    said = "1,600 operators and their edges are too many to draw; rc-viz --json"
+    assert said in found.text("#sheet-graph")
     found.key("+", "+")
     found.key("o", "o")
     assert len(rows_of(found)) == 4  # those that have tasks
+
+
+def test_edges_over_very_many_layers_are_not_drawn(show, view):
+    """Each of a chain is read by the last one, too: 79,800 bends of 798 edges."""
+    chain = [(k, k + 1) for k in range(399)]
+    found = show(wide_view(view, 400, chain + [(k, 399) for k in range(398)]))
+    found.key("g", "g")
+    assert "400 operators and their edges are too many" in found.text("#sheet-graph")
 
 
 def test_labels_keep_what_tells_operators_apart(show, plan):

@@ -1,6 +1,6 @@
 // The graph of the operators: who reads what whom writes, and where the time goes.
 
-const MOST_NODES = 1500, MOST_EDGES = 6000;
+const MOST_NODES = 1500, MOST_EDGES = 6000, MOST_BENDS = 30000;
 const NODE = { width: 164, height: 28 }, LETTERS = 23, LAYER = 48, BEND = 14;
 
 /** An element of a drawing, in the namespace of the one that the page has. */
@@ -54,8 +54,10 @@ class OperatorGraph {
   _draw() {
     const { operators, edges } = this.schedule;
     this.nodes = [];
-    if (operators.length > MOST_NODES || edges.from.length > MOST_EDGES || !operators.length) {
-      const why = operators.length ? `${whole(operators.length)} operators are too many to draw; ` +
+    const few = operators.length <= MOST_NODES && edges.from.length <= MOST_EDGES &&
+      bendCount(operators.length, edges.from, edges.to) <= MOST_BENDS;
+    if (!few || !operators.length) {
+      const why = operators.length ? `${whole(operators.length)} operators and their edges are too many to draw; ` +
         "rc-viz --json=FILE writes them and their edges." : "There are no operators.";
       this.node.replaceChildren(element("p", why, { className: "quiet" }));
       return;

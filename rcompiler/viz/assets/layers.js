@@ -17,6 +17,15 @@ function layersOf(count, from, to) {
   return layer;
 }
 
+/** How many bends the edges of a graph have that is drawn by `placed`. */
+function bendCount(count, from, to) {
+  const layer = layersOf(count, from, to), passed = new Int32Array(count);
+  from.forEach((node, edge) => {
+    passed[node] = Math.max(passed[node], layer[to[edge]] - layer[node] - 1);
+  });
+  return passed.reduce((sum, bends) => sum + bends, 0);
+}
+
 /**
  * Places for nodes and edges. Edges that pass layers have a bend in each of them, for which the
  * nodes there leave room; those of one node share their bends. sizes: width of a node and of a
