@@ -92,14 +92,34 @@ class Worker:
         return frame
 
     def _exchange(self, question: bytes, most_s: float | None) -> tuple[int, bytes] | None:
+        with self._limit(most_s) as late:
+            try:
+                _send(self._stdin, 0, question)
+                frame = _receive(self._stdout)
+            except BrokenPipeError:
+                frame = None
+        if frame is None and late.is_set():
+            raise WorkerLate(self._process.wait(), f" (no answer in {most_s:g} s)")
+        return frame
+
+    @contextmanager
+    def _limit(self, most_s: float | None) -> Iterator[threading.Event]:
+        """Ends the process after so many seconds, and tells that it did."""
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self.kill()
+
+        timer = None if most_s is None else threading.Timer(most_s, end)
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
         try:
-            _send(self._stdin, 0, question)
-            if most_s is not None and not select.select([self._stdout], [], [], most_s)[0]:
-                self.kill()
-                raise WorkerLate(self._process.wait(), f" (no answer in {most_s:g} s)")
-            return _receive(self._stdout)
-        except BrokenPipeError:
-            return None
+            yield late
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def _last_words(self) -> str:
         self._stderr.seek(0)
