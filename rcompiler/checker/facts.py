@@ -27,9 +27,9 @@ class Facts:
     access being [shape, itemsize, [axis, scale, offset, extent] of each dim], with arrays of
     numbers; sizes: (tasks, operand bytes, results, pinned operands) of each, as its code has them.
 
-    names: of the operators; uses: (operators,) how many operands each has; operands: (n, 3) those
-    of all operators, one after the other, as value, base, offset: a number for what is read and
-    written there, and where the streams say it lies.
+    names: of the operators; kernels, uses: (operators,) the kernel of each, and how many operands
+    it has; operands: (n, 3) those of all operators, one after the other, as value, base, offset: a
+    number for what is read and written there, and where the streams say it lies.
 
     words: of the streams of EUs or queues, one behind the other; streams: (n, 3) of each the word
     behind it, its launch, and its line (those of one line come after one another); dynamic:
@@ -42,6 +42,7 @@ class Facts:
     boxes: Sequence[Any]
     sizes: Sequence[tuple[int, Sequence[int], int, Sequence[int]]]
     names: Sequence[str]
+    kernels: Ints
     uses: Ints
     operands: Ints
     words: Ints

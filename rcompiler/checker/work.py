@@ -29,18 +29,16 @@ class Work:
         return self.order.before(a, b) | ((a == b) & (self.place[one] < self.place[two]))
 
     def _name_runs(self, facts: Facts, steps: Instructions, begin: Ints) -> None:
-        """Runs are of operators, each with one kernel, on the operands that the notes name. begin:
+        """Runs are of operators, with the kernels and on the operands that the notes name. begin:
         where their words are."""
-        self.operator, self.uses = facts.runs, facts.uses
+        self.operator, self.uses, self.kernel = facts.runs, facts.uses, facts.kernels
         forbid(len(facts.runs) != len(begin), "notes", "the operators do not match the runs")
         within(self.operator, len(self.uses), "notes", "a run is of no operator")
         kernel, self.first, self.count, self.stride, sizes = steps.words[begin + np.c_[1:6]]
-        within(kernel, len(self.kernels.counts), "notes", "a run is of no kernel")
-        self.kernel = np.full(len(self.uses), -1)
-        self.kernel[self.operator] = kernel
-        forbid(self.kernel < 0, "task", "an operator does not run")
-        forbid(self.kernel[self.operator] != kernel, "task", "an operator has two kernels")
         counts = self.kernels.counts
+        within(self.kernel, len(counts), "notes", "an operator is of no kernel")
+        other = self.kernel[self.operator] != kernel
+        forbid(other, "notes", "a run is not of the kernel that is noted")
         forbid(counts[self.kernel] != self.uses, "buffer", "an operator has other operands or more")
         self.value, self.base, self.offset = facts.operands.T.copy()
         within(self.value, MOST_AT_ONCE, "notes", "the values of operands are not numbered")

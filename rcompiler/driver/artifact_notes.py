@@ -39,11 +39,15 @@ def describe(
 ) -> Json:
     """What is needed beside the streams, as JSON; kernels in the order of their numbers.
 
+    Of each operator of a program: the number of its kernel, and those of its buffers.
+
     Buffers are columns of names, kinds (as numbers), offsets, bytes, indices, keys, views (the
     number of what each one views, or its own) and values (of the first one with the same content: a
     view has that of what it views, and constants of one key are one). lines: of the queues of each
     dynamic program, see `rammer.certificate`.
     """
+    kernels = [*kernels]
+    kernel_numbers = {kernel.name: number for number, kernel in enumerate(kernels)}
     numbers: dict[Buffer, int] = {}
     launches = []
     for program, mine in zip(programs, lines, strict=True):
@@ -54,8 +58,11 @@ def describe(
             {
                 **({"lines": list(mine)} if mine else {}),
                 "buffers": [numbers[buffer] for buffer in program.buffers],
-                "operands": {
-                    run.operator: [numbers[program.buffer[name]] for name in run.buffers]
+                "operators": {
+                    run.operator: [
+                        kernel_numbers[run.kernel],
+                        [numbers[program.buffer[name]] for name in run.buffers],
+                    ]
                     for run in runs
                 },
             }
@@ -109,11 +116,12 @@ class _Rebuilt:
     ) -> None:
         self._artifact, self._launch = artifact, launch
         self._buffers = tuple(buffers[_index(number, buffers)] for number in data["buffers"])
-        self._operands: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {}
-        for operator, numbers in data["operands"].items():
+        self._operators: dict[str, tuple[int, tuple[str, ...], tuple[int, ...]]] = {}
+        for operator, (kernel, numbers) in data["operators"].items():
             operands = [buffers[_index(number, buffers)] for number in numbers]
             addresses = [word for b in operands for word in self._address(b)]
-            self._operands[operator] = (tuple(b.name for b in operands), tuple(addresses))
+            names = tuple(b.name for b in operands)
+            self._operators[operator] = (kernel, names, tuple(addresses))
 
     def program(self) -> Program:
         launch, artifact = self._launch, self._artifact
@@ -135,13 +143,13 @@ class _Rebuilt:
         for _, opcode, operands in tables.instructions(stream):
             if opcode == tables.RUN:
                 operator = next(names)
-                buffers, addresses = self._operands[operator]
-                if operands[5:] != addresses:
+                noted, buffers, addresses = self._operators[operator]
+                kernel, first, count, stride = operands[:4]
+                if (kernel, *operands[5:]) != (noted, *addresses):
                     raise _unfit(
                         f"program '{self._launch.name}', EU {eu}: a run of operator "
-                        f"'{operator}' is not on the buffers that the notes name"
+                        f"'{operator}' is not with the kernel or on the buffers that the notes name"
                     )
-                kernel, first, count, stride = operands[:4]
                 yield Run(kernels[kernel].name, operator, first, count, stride, buffers)
             elif opcode == tables.WAIT:
                 yield Wait(events[operands[0]], operands[1])

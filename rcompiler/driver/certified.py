@@ -72,7 +72,7 @@ def facts(artifact: Artifact) -> Facts:
         own if program.taken_by else [*range(len(program.streams))]
         for program, own in zip(artifact.programs, noted, strict=True)
     ]
-    names, uses, operands = resolved(notes, len(artifact.inputs))
+    numbers_of, operators = resolved(notes, len(artifact.inputs))
     inputs = [tensor.nbytes for tensor in artifact.inputs]
     outputs = [tensor.nbytes for tensor in artifact.written]
     constants, pinned = int(artifact.constants.size), int(artifact.image.pinned)
@@ -80,13 +80,11 @@ def facts(artifact: Artifact) -> Facts:
     return Facts(
         boxes=boxes(notes),
         sizes=[(k.tasks, k.operand_bytes, k.outputs, k.pinned) for k in artifact.kernels],
-        names=[*names],
-        uses=uses,
-        operands=operands,
+        **operators,
         **flat(
             CheckedLaunch(
                 program.streams,
-                [[*map(names.__getitem__, own)] for own in program.operators],
+                [[*map(numbers_of.__getitem__, own)] for own in program.operators],
                 own,
                 program.taken_by > 0,
             )
@@ -140,9 +138,9 @@ def unpacked(clocks: bytes, lines: Sequence[Sequence[int]]) -> np.ndarray:
     return table
 
 
-def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.ndarray]:
-    """The operators of the notes by name, how many operands each has, and the operands of all of
-    them, one after the other: rows of value, base, offset.
+def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], dict[str, Any]]:
+    """The operators of the notes by name, and what `Facts` have of them: names, kernels, uses and
+    operands.
 
     inputs: how many the model has.
     """
@@ -160,10 +158,14 @@ def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.nd
     base = np.array([bases[kind] for kind in tables.BUFFER_KINDS])[numbers(kinds)]
     base += np.where(base >= tables.EXTERNAL, numbers(indices), 0)
     rows = np.stack([numbers(values), base, numbers(offsets)], axis=1)
-    operands = {name: own for data in notes["programs"] for name, own in data["operands"].items()}
-    names = {name: number for number, name in enumerate(operands)}
-    uses = np.array([*map(len, operands.values())], np.int64)
-    return names, uses, rows[numbers([*chain(*operands.values())])]
+    noted = {name: own for data in notes["programs"] for name, own in data["operators"].items()}
+    kernels, operands = zip(*noted.values(), strict=True) if noted else ((), ())
+    return {name: number for number, name in enumerate(noted)}, {
+        "names": [*noted],
+        "kernels": numbers(kernels),
+        "uses": np.array([*map(len, operands)], np.int64),
+        "operands": rows[numbers([*chain(*operands)])],
+    }
 
 
 def boxes(notes: Any) -> list[Any]:

@@ -147,7 +147,7 @@ def waits_of(stream):
         lambda p: p["buffers"][3].__setitem__(0, -5),
         lambda p: p["buffers"][7].__setitem__(0, 1 << 30),
         lambda p: p["buffers"][7].pop(),
-        lambda p: p["programs"][0]["operands"].clear(),
+        lambda p: p["programs"][0]["operators"].clear(),
         lambda p: p["programs"][0].update(lines=["x"]),
         lambda p: p["programs"].append({}),
         lambda p: p.update(buffers=None),

@@ -203,7 +203,9 @@ def _with_other_weights(base: Base, file: Path) -> list[np.ndarray]:
     where it says nothing of that kind.
     """
     header, _ = split(file)
-    before, after = ([p["operands"] for p in h["proof"]["programs"]] for h in (base.header, header))
+    before, after = (
+        [p["operators"] for p in h["proof"]["programs"]] for h in (base.header, header)
+    )
     if header["proof"]["buffers"] != base.header["proof"]["buffers"]:
         return []
     buffers = [*zip(*base.header["proof"]["buffers"], strict=True)]
@@ -211,8 +213,9 @@ def _with_other_weights(base: Base, file: Path) -> list[np.ndarray]:
     sections = {name: data.copy() for name, data in base.sections.items()}
     sections["weights"], moved = base.weights.copy(), 0
     for old, new in zip(before, after, strict=True):
-        for name, operands in old.items():
-            for was, now in zip(operands, new.get(name, operands), strict=True):
+        for name, (kernel, operands) in old.items():
+            _, others = new.get(name, (kernel, operands))
+            for was, now in zip(operands, others, strict=True):
                 ours, theirs = (buffers[k] for k in (was, now))
                 if was == now or {ours[1], theirs[1]} != {constant} or ours[3] != theirs[3]:
                     continue

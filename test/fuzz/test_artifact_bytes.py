@@ -60,7 +60,7 @@ def test_another_weight_makes_another_model(base, tmp_path, monkeypatch, agree):
     constant = tables.BUFFER_KINDS.index("constant")
     first, second = (k for k, buffer in enumerate(buffers) if buffer[1] == constant)
     header, sections = copy.deepcopy(base.header), copy.deepcopy(base.sections)
-    operands = next(iter(header["proof"]["programs"][0]["operands"].values()))
+    _, operands = next(iter(header["proof"]["programs"][0]["operators"].values()))
     operands[operands.index(first)] = second
     if agree:
         words = sections["tables"].view("<i8")

@@ -43,7 +43,7 @@ def facts_of(
     witness = certificate(programs)
     notes = describe(programs, kernels, witness.lines)
     inputs = len(sizes["input"])
-    names, uses, operands = resolved(
+    names, operators = resolved(
         {**notes, "programs": describe(noted or programs, kernels, witness.lines)["programs"]},
         inputs,
     )
@@ -59,9 +59,7 @@ def facts_of(
     return Facts(
         boxes=boxes(notes),
         sizes=[(k.tasks, k.operand_bytes, len(k.writes), k.pinned) for k in kernels],
-        names=[*names],
-        uses=uses,
-        operands=operands,
+        **operators,
         **flat(launches),
         arena=max(p.arena for p in programs),
         constants=max(p.constants for p in programs),

@@ -107,6 +107,7 @@ def certified(given: Facts, table: Sequence[Sequence[int]]) -> Case:
 
 
 def two_kernels() -> object:
+    """A run of one of them is of the other, with the same operands and boxes."""
     other = kernel("other", (4, 4), (4, 1), "t")
     graph = chain([K, other], [[-1], [0]])
     return check(worded(0, {11: 1}, facts([("o0", 0, 2), ("o0", 2, 2), ("o1", 0, 4)], graph=graph)))
@@ -309,15 +310,12 @@ CASES: dict[str, Case] = {
     "uses.Uses._pin 3": checked(pinned(room=127)),
     "work.Work._name_runs": checked(launched(facts(), operators=[[O0, O0], [O1]])),
     "work.Work._name_runs 2": checked(launched(facts(), operators=[[9], [O1]])),
-    "work.Work._name_runs 3": checked(worded(0, {1: 9})),
-    "work.Work._name_runs 4": checked(
-        with_operands(facts(), [*operands_of(facts()), [INPUT, INPUT]])
-    ),
-    "work.Work._name_runs 5": two_kernels,
-    "work.Work._name_runs 6": checked(on(O0, INPUT, V0, V0)),
-    "work.Work._name_runs 7": checked(noted(O1, 0, 0, 1 << 40)),
-    "work.Work._name_runs 8": fewer_operands,
-    "work.Work._name_runs 9": checked(worded(0, {9: 64})),
+    "work.Work._name_runs 3": checked(facts(), kernels=np.array([0, 9])),
+    "work.Work._name_runs 4": two_kernels,
+    "work.Work._name_runs 5": checked(on(O0, INPUT, V0, V0)),
+    "work.Work._name_runs 6": checked(noted(O1, 0, 0, 1 << 40)),
+    "work.Work._name_runs 7": fewer_operands,
+    "work.Work._name_runs 8": checked(worded(0, {9: 64})),
     "work.Work._number_tasks": checked(worded(0, {3: 5})),
     "work.Work._number_tasks 2": checked(facts([("o0", 0, 4), ("o0", 1, 1), ("o1", 0, 4)])),
 }
@@ -327,6 +325,14 @@ MORE: dict[str, tuple[Case, str]] = {
     "a negative extent": (boxed(lambda own: own[1][0][0].__setitem__(0, -4)), "notes"),
     "taken over": (taken_over, "clobber"),
     "too many dims for the tasks": (many_dims, "notes"),
+    "a kernel that is none": (checked(worded(0, {1: 9})), "notes"),
+    "an operator that does not run": (
+        checked(
+            with_operands(facts(), [*operands_of(facts()), [INPUT, INPUT]]),
+            kernels=np.zeros(3, int),
+        ),
+        "task",
+    ),
     "another size": (checked(on(O0, INPUT, (V0[0], 0, 4)), arena=128), "task"),
     "box of the other EU": (other_eu, "task"),
     "box before it is there": (
@@ -414,9 +420,10 @@ def test_what_is_no_number(number):
 @pytest.mark.parametrize("number", ["0", 0.0, True, None, -1 << 50])
 def test_a_buffer_that_lies_at_no_number(number):
     buffers = [["b"], [tables.BUFFER_KINDS.index("temp")], [0], [4], [0], [""], [0], [0]]
-    notes = {"buffers": buffers, "programs": [{"operands": {"o": [0]}}]}
-    names, uses, operands = resolved(notes, 0)
-    assert (names, uses.tolist(), operands.tolist()) == ({"o": 0}, [1], [[0, 0, 0]])
+    notes = {"buffers": buffers, "programs": [{"operators": {"o": [3, [0]]}}]}
+    names, found = resolved(notes, 0)
+    assert names == {"o": 0} and found["names"] == ["o"] and found["kernels"].tolist() == [3]
+    assert found["uses"].tolist() == [1] and found["operands"].tolist() == [[0, 0, 0]]
     notes["buffers"][2][0] = number
     with pytest.raises(Refused, match="a number is none"):
         resolved(notes, 0)
