@@ -1,0 +1,37 @@
+"""How much slower requests may become while plans are tried: a bucket of tokens, in nanoseconds."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Budget:
+    """Trials wait until their losses so far are a small share of all that was served.
+
+    Whatever a trial costs, all of them together cost at most `share` of the time that was served,
+    and one trial. What trials gain is no credit for slower ones.
+
+    Attributes:
+        share: of the served time that trials may add.
+        every: one request in so many may be a trial; in the first `start` requests one in two.
+    """
+
+    share: float = 0.02
+    every: int = 20
+    start: int = 512
+    served_ns: float = 0.0
+    extra_ns: float = 0.0
+    _requests: int = 0
+    _since: int = 1 << 62  # requests since the last trial
+
+    def admits(self) -> bool:
+        """Whether the next request may be a trial."""
+        rare = self._since >= (1 if self._requests < self.start else self.every - 1)
+        return rare and self.extra_ns <= self.share * self.served_ns
+
+    def served(self, ns: float, usual_ns: float, *, trial: bool) -> None:
+        """A request took `ns`; `usual_ns`: what the incumbent would have taken."""
+        self._requests += 1
+        self._since = 0 if trial else self._since + 1
+        self.served_ns += ns
+        if trial:
+            self.extra_ns += max(ns - usual_ns, 0.0)

@@ -1,0 +1,354 @@
+"""The request loop on simulated devices: work-conserving, bounded, never worse, under noise."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated import ENVIRONMENT, Server, jitter, kinds, names, neighbours, quiet, summed
+
+from rcompiler.astra import (
+    Explorer,
+    Fork,
+    Leaf,
+    Measurements,
+    Parallel,
+    Prefix,
+    Sample,
+    Settings,
+    Step,
+    Variable,
+)
+from rcompiler.astra.budget import Budget
+from rcompiler.astra.distributions import distributions
+from rcompiler.astra.drift import Drift
+from rcompiler.astra.explorer import CALIBRATION, CANDIDATE, DUEL, FROZEN, INCUMBENT, SERVE, WARM
+from rcompiler.astra.race import Race, Rules, floor, quartile
+from rcompiler.astra.variables import WHOLE
+
+UNIT = (
+    1e8  # ns of a segment: ten requests a second, so that seconds between blocks are few requests
+)
+QUICK = Settings(apart_s=0.0)
+FREE = Budget(share=9.0, every=2)
+
+
+def tree(choices: int = 4) -> Prefix:
+    """Two segments, each with a kernel and a policy."""
+
+    def segment(name: str) -> Prefix:
+        kernel = Variable(f"{name}.k", names("k", choices), name)
+        policy = Variable(f"{name}.p", names("p", 2), name, (f"{name}.k",))
+        return Prefix(Leaf(kernel), Leaf(policy))
+
+    return Prefix(Parallel(segment("s0"), segment("s1")))
+
+
+def device(*costs: float):
+    """costs: of each kernel, in units; policy p1 is 10 % faster."""
+
+    def times(plan):
+        return summed(
+            {
+                name: UNIT
+                * costs[int(plan[f"{name}.k"][1:])]
+                * (0.9 if plan[f"{name}.p"] == "p1" else 1.0)
+                for name in ("s0", "s1")
+            }
+        )
+
+    return times
+
+
+def server(times=None, *, seed=0, noise=quiet, costs=(1.0, 1.2, 0.8, 0.9), **options) -> Server:
+    options.setdefault("settings", QUICK)
+    options.setdefault("budget", replace(FREE))
+    explorer = Explorer(tree(len(costs)), times or Measurements(), ENVIRONMENT, **options)
+    return Server(explorer, device(*costs), noise, seed)
+
+
+def test_the_best_plan_serves_in_the_end():
+    own = server()
+    assert own.explorer.phase == CALIBRATION
+    requests = own.serve(5000)
+    assert own.explorer.phase == FROZEN
+    assert own.explorer.incumbent == {"s0.k": "k2", "s0.p": "p1", "s1.k": "k2", "s1.p": "p1"}
+    found = kinds(own.served)
+    # work-conserving: a request, a run; the default needs no race, each other trial one warm run
+    assert sum(found.values()) == requests and found[WARM] == 3 + 2 + 1
+    assert abs(found[INCUMBENT] - found[CANDIDATE]) <= 1
+    assert own.explorer.next(own.now) == Step(own.explorer.incumbent, SERVE)
+
+
+def test_a_second_process_tries_nothing_but_the_duel():
+    times = Measurements()
+    server(times).serve(5000)
+    again = server(times)
+    assert again.explorer.phase == DUEL
+    again.serve(5000)
+    assert again.explorer.incumbent["s0.k"] == "k2"
+    assert kinds(again.served)[WARM] == 1
+    other = Explorer(tree(), times, "another machine")
+    assert other.phase == CALIBRATION
+
+
+@pytest.mark.parametrize("noise", [quiet, jitter(0.02), neighbours])
+@pytest.mark.parametrize("seed", range(5))
+def test_all_candidates_worse(seed, noise):
+    """The default is kept, and what was tried cost no more than 2 % and one trial."""
+    budget = Budget()
+    own = server(seed=seed, noise=noise, costs=(1.0, 1.05, 1.05, 1.05), budget=budget)
+    own.device = lambda plan: summed(
+        {s: UNIT * (1.05 if plan != own.static else 1.0) for s in ("s0", "s1")}
+    )
+    own.serve(30_000)
+    assert own.explorer.phase == FROZEN and own.explorer.incumbent == own.static
+    one_trial = 4 * 2 * 1.05 * UNIT  # the longest request under this noise
+    assert own.total - own.usual <= 0.02 * own.usual + one_trial
+    assert budget.extra_ns <= 0.02 * budget.served_ns + one_trial
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_equal_variants_under_two_noisy_neighbours(seed):
+    """8 variants of one kernel: no switch."""
+    explorer = Explorer(
+        Leaf(Variable("s0.k", names("k", 8), "s0")), Measurements(), ENVIRONMENT,
+        budget=replace(FREE),
+    )  # fmt: skip
+    own = Server(explorer, lambda plan: summed({"s0": UNIT}), neighbours, seed)
+    own.serve(20_000)
+    assert explorer.phase == FROZEN and explorer.incumbent == {"s0.k": "k0"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_gain_is_found_under_two_noisy_neighbours(seed):
+    own = server(seed=seed, noise=neighbours, costs=(1.0, 1.1, 0.7, 0.9))
+    own.serve(20_000)
+    assert own.explorer.phase == FROZEN
+    assert own.explorer.incumbent["s0.k"] == own.explorer.incumbent["s1.k"] == "k2"
+
+
+def test_a_small_gain_changes_no_plan():
+    own = server(costs=(1.0, 0.98, 0.99, 1.0))
+    own.device = lambda plan: summed(
+        {s: UNIT * (0.98 if plan[f"{s}.k"] == "k1" else 1.0) for s in ("s0", "s1")}
+    )
+    own.serve(5000)
+    assert own.explorer.incumbent == own.static
+
+
+def test_the_duel_is_between_whole_plans():
+    """Each segment alone is faster with another kernel, and both together are slower."""
+    own = server()
+
+    def times(plan):
+        changed = [name for name in ("s0", "s1") if plan[f"{name}.k"] != "k0"]
+        scopes = {name: UNIT * (0.8 if name in changed else 1.0) for name in ("s0", "s1")}
+        return {**scopes, WHOLE: 2 * UNIT * (1.2 if len(changed) == 2 else 1.0)}
+
+    own.device = times
+    own.serve(5000)
+    assert own.explorer.phase == FROZEN and own.explorer.incumbent == own.static
+    assert kinds(own.served)[CANDIDATE] >= QUICK.duel
+
+
+def test_a_candidate_that_stops_is_dropped_for_good():
+    times = Measurements()
+    stopped = []
+
+    def fails(plan):
+        if plan["s1.k"] == "k2":
+            stopped.append(plan)
+            return "s1"
+        return None
+
+    own = server(times)
+    own.fails = fails
+    own.serve(5000)
+    assert own.explorer.phase == FROZEN and len(stopped) == 1
+    assert (own.explorer.incumbent["s0.k"], own.explorer.incumbent["s1.k"]) == ("k2", "k3")
+    again = server(times)
+    again.fails = fails
+    again.serve(5000)
+    assert len(stopped) == 1
+
+
+def test_a_plan_that_stops_nobody_knows_where():
+    own = server()
+    own.fails = lambda plan: "" if "k2" in plan.values() else None
+    own.serve(5000)
+    assert own.explorer.incumbent["s0.k"] == own.explorer.incumbent["s1.k"] == "k3"
+
+
+def test_the_plan_that_serves_does_not_fail():
+    own = server()
+    with pytest.raises(ValueError, match="that serves"):
+        own.explorer.failed(own.explorer.next(0.0))
+
+
+def test_a_finished_plan_that_stops_in_the_duel():
+    own = server()
+    own.fails = lambda plan: "s0" if own.explorer.phase == DUEL and plan != own.static else None
+    own.serve(5000)
+    assert own.explorer.phase == FROZEN and own.explorer.incumbent == own.static
+
+
+def test_blocks_of_a_race_are_some_time_apart():
+    own = server(settings=Settings(apart_s=100.0))
+    own.serve(3000)
+    candidates = [n for n, step in enumerate(own.served) if step.kind == CANDIDATE]
+    gaps = [b - a for a, b in zip(candidates, candidates[1:], strict=False)]
+    assert max(gaps) >= 100.0 / (2 * UNIT / 1e9)
+
+
+def test_it_pauses_where_others_are_always_in_the_way():
+    def noise(scopes, rng):
+        return Sample(scopes, gap=0.5)
+
+    own = server(noise=noise)
+    own.serve(20_000)
+    found = kinds(own.served)
+    assert own.explorer.phase == CALIBRATION and own.explorer.believed == 0
+    # 50 pairs, then pauses of 64, 128, ... 4096 requests between them
+    assert own.explorer.tried <= 50 * 12 and found[SERVE] > 0.9 * 20_000
+
+
+@pytest.mark.parametrize("anchor", [1.06, 0.9])
+def test_pairs_do_not_count_on_a_machine_that_is_not_as_usual(anchor):
+    own = server(noise=lambda scopes, rng: Sample(scopes, anchor=anchor))
+    own.serve(200)
+    assert own.explorer.tried and not own.explorer.believed
+
+
+def test_a_plan_that_became_slower_is_looked_at_again():
+    slow = [1.0]
+
+    def times(plan):
+        cost = {"k0": 1.0, "k1": 1.2, "k2": 0.8 * slow[0], "k3": 0.9}
+        return summed({s: UNIT * cost[plan[f"{s}.k"]] for s in ("s0", "s1")})
+
+    own = server()
+    own.device = times
+    own.serve(5000)
+    assert own.explorer.incumbent["s0.k"] == "k2"
+    own.serve(1000, until_frozen=False)
+    assert own.explorer.phase == FROZEN  # nothing changed
+    slow[0] = 1.3
+    served = len(own.served)
+    own.serve(3000, until_frozen=False)
+    assert own.explorer.phase == FROZEN and own.explorer.incumbent["s0.k"] == "k3"
+    assert kinds(own.served[served:])[SERVE] > 2000  # and then it is left alone
+
+
+def test_no_drift_where_the_machine_is_slower():
+    own = server()
+    own.serve(5000)
+    own.noise = lambda scopes, rng: Sample({s: 1.5 * ns for s, ns in scopes.items()}, anchor=1.5)
+    own.serve(2000, until_frozen=False)
+    assert own.explorer.phase == FROZEN
+
+
+def test_a_fork_serves_plans_with_the_variables_of_their_branch():
+    fork = Fork(
+        Variable("memory", ("reuse", "adjacent"), WHOLE),
+        {"reuse": Leaf(Variable("a", ("x",), "s0")), "adjacent": Leaf(Variable("b", ("y",), "s0"))},
+    )
+    explorer = Explorer(fork, Measurements(), ENVIRONMENT, settings=QUICK, budget=replace(FREE))
+    own = Server(
+        explorer,
+        lambda plan: summed({"s0": UNIT * (0.5 if plan["memory"] == "adjacent" else 1.0)}),
+        quiet,
+    )
+    own.serve(2000)
+    assert explorer.incumbent == {"memory": "adjacent", "b": "y"}
+
+
+def test_what_cannot_be_told_apart_is_refused():
+    leaves = [Leaf(Variable(name, ("x", "y"), "s0")) for name in "ab"]
+    with pytest.raises(ValueError, match="judged by one scope"):
+        Explorer(Parallel(*leaves), Measurements(), ENVIRONMENT)
+
+
+def test_how_long_it_takes_is_said_before():
+    own = server()
+    most = own.explorer.trials_left() * own.explorer.requests_a_trial()
+    own.serve(5000)
+    runs = kinds(own.served)
+    trials = runs[WARM] + runs[CANDIDATE] - QUICK.calibration - QUICK.duel
+    assert 0 < trials <= most and own.explorer.trials_left() == 0
+
+
+# -- parts ---------------------------------------------------------------------------------------
+@given(st.lists(st.floats(0.5, 3.0), min_size=50, max_size=400), st.integers(0, 1 << 30))
+@settings(max_examples=60, deadline=None)
+def test_the_budget_holds_whatever_trials_cost(costs, seed):
+    """Cumulative: 2 % of what was served, and one trial."""
+    budget, rng, worst = Budget(start=100), random.Random(seed), 0.0
+    trials = []
+    for number, cost in enumerate(costs):
+        if budget.admits() and rng.random() < 0.9:
+            trials.append(number)
+            budget.served(cost * 100, 100, trial=True)
+            worst = max(worst, 100 * (cost - 1))
+        else:
+            budget.served(100, 100, trial=False)
+        assert budget.extra_ns <= 0.02 * budget.served_ns + worst
+    apart = [b - a for a, b in zip(trials, trials[1:], strict=False)]
+    assert all(gap >= 2 for gap in apart)
+    assert all(gap >= 20 for gap, end in zip(apart, trials[1:], strict=True) if end >= 100)
+
+
+def test_quartiles():
+    assert quartile([4.0, 1.0, 3.0, 2.0]) == 1.0 and quartile([4.0, 1.0, 3.0, 2.0], upper=True) == 4
+    assert quartile([5.0, 1.0, 3.0, 2.0, 4.0]) == 2.0
+    assert floor([{"s": ratio} for ratio in (1.0, 1.02, 1.02, 1.02)]) == 0.0
+    assert floor([{"s": 1.04}] * 4 + [{"s": 1.0}] * 3) == pytest.approx(0.04)
+    assert floor([]) == 0.0
+
+
+def test_a_race_is_short_where_it_is_clear():
+    race = Race(Rules())
+    for _ in range(3):
+        race.add({"s": 1.2})
+    assert race.between and not race.done
+    for _ in range(3):
+        race.add({"s": 1.25})
+    assert race.done and race.runs("s") == (1.2, 1.25)
+
+
+def test_a_gain_counts_where_both_blocks_have_it():
+    race = Race(Rules())
+    while not race.between:
+        race.add({"s": 0.8})
+    while not race.done:
+        race.add({"s": 1.01})
+    assert race.runs("s") == (1.0, 1.01)
+
+
+@pytest.mark.parametrize("rules", [(0, 3, 0.1), (4, 3, 0.1), (1, 3, 1.0), (1, 3, -0.1)])
+def test_rules_that_are_none(rules):
+    with pytest.raises(ValueError, match="no rules"):
+        Rules(*rules)
+
+
+def test_a_drift_is_no_moment():
+    drift = Drift(100.0)
+    assert not any(drift.add(1000.0) for _ in range(5))
+    assert not any(drift.add(100.0) for _ in range(1000))
+    slow = Drift(100.0)
+    assert [slow.add(115.0) for _ in range(200)].index(True) > 90
+
+
+@pytest.mark.parametrize(("count", "eus", "ways"), [(4, 2, 5), (3, 3, 10), (5, 1, 1), (0, 4, 1)])
+def test_equal_rtasks_are_dealt_out_in_each_way_once(count, eus, ways):
+    """C(n + eus - 1, eus - 1)."""
+    found = [*distributions([count], eus)]
+    assert len(found) == len({*found}) == ways
+    assert all(sum(dealt) == count and len(dealt) == eus for (dealt,) in found)
+
+
+def test_classes_are_dealt_out_apart():
+    assert len([*distributions([2, 3], 2)]) == 3 * 4
+    with pytest.raises(ValueError, match="0 EUs"):
+        next(distributions([1], 0))
