@@ -282,7 +282,8 @@ def _profile_index() -> Finding:
         aside = path.with_suffix(".damaged").name
         remedy = f"rc-tune MODEL measures again, and puts the file aside as {aside}"
         return Finding(name, ABSENT, f"{path} is damaged: {error}", remedy)
-    held = " and ".join(f"{count} {kind}{'s' * (count != 1)}" for kind, count in found.items())
+    each = [f"{count} {kind}{'s' * (count != 1)}" for kind, count in found.items()]
+    held = " and ".join([", ".join(each[:-1]), *each[-1:]]) if each else ""
     return Finding(name, OK, f"{path}: times of {held or 'an older layout'}")
 
 

@@ -25,6 +25,7 @@ from rcompiler.profiler.records import (
     Measurement,
     ProgramTime,
     Record,
+    TrialRun,
     columns,
     from_line,
     to_line,
@@ -105,6 +106,12 @@ class ProfileIndex:
         values = schedule, machine, code, eus
         found = self._try(lambda c: select(c, ProgramTime, where, values))
         return found[0] if found else None
+
+    def trials(self, machine: str, code: str) -> list[TrialRun]:
+        """All runs of explored plans, the oldest first."""
+        how = "WHERE machine = ? AND code = ? ORDER BY date, session, number"
+        found: list[TrialRun] = self._try(lambda c: select(c, TrialRun, how, (machine, code)))
+        return found
 
     def record(self, records: Iterable[Record]) -> None:
         """Keep these, instead of older ones for the same kernels and programs."""

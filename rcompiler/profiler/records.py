@@ -1,4 +1,4 @@
-"""What the profile index holds: times of kernels, and of whole programs."""
+"""What the profile index holds: times of kernels, of whole programs, and of explored plans."""
 
 import dataclasses
 import json
@@ -83,9 +83,31 @@ class ProgramTime(_Record):
     date: str
 
 
-Record = Measurement | ProgramTime
-KINDS: Mapping[str, type[Measurement] | type[ProgramTime]] = {
-    kind.KIND: kind for kind in (Measurement, ProgramTime)
+@dataclass(frozen=True)
+class TrialRun(_Record):
+    """`ns` that a scope took under one choice in its context; 0: it stopped, or threw.
+
+    trial: the mangled key, see `astra.variables`. session, number: which run it is, of which
+    process; a run counts once, however often it is recorded. machine, code, date: as for a
+    `Measurement`.
+    """
+
+    KIND = "trial"
+    KEY = ("trial", "session", "number")
+    ABOVE_ZERO = ()
+
+    trial: str
+    session: str
+    number: int
+    machine: str
+    code: str
+    ns: float
+    date: str
+
+
+Record = Measurement | ProgramTime | TrialRun
+KINDS: Mapping[str, type[Measurement] | type[ProgramTime] | type[TrialRun]] = {
+    kind.KIND: kind for kind in (Measurement, ProgramTime, TrialRun)
 }
 _TYPES: Mapping[Any, Any] = {str: str, int: int, float: int | float}
 _COLUMNS: Mapping[Any, str] = {str: "TEXT", int: "INTEGER", float: "REAL"}

@@ -6,11 +6,11 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from rcompiler.profiler.records import KINDS, Record, columns, table
+from rcompiler.profiler.records import KINDS, Record, TrialRun, columns, table
 
 NAME = "profile-index.sqlite"
 _APPLICATION = 0x72635049  # "rcPI": whose file it is
-_LAYOUT = 2  # of the tables
+_LAYOUT = 3  # of the tables
 _PATIENCE_S = 10.0  # for another process that writes
 
 
@@ -131,7 +131,8 @@ def _layout(connection: sqlite3.Connection) -> int:
 def _prepare(connection: sqlite3.Connection, layout: int) -> None:
     if layout == _LAYOUT:
         return
-    for kind in KINDS.values():
+    new = [TrialRun] if layout == 2 else [*KINDS.values()]
+    for kind in new:
         connection.execute(table(kind))
     if layout == 1:  # kernels alone on an EU, without their resources
         names = "operator, tiling, machine, code, ns, spread, rounds, date"
