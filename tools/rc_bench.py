@@ -177,7 +177,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--beside", type=_counts, metavar="LIST",
         help="numbers of busy processes, such as 0,1,2: each engine alone in a process of its own, "
-        "p50 and p99 beside as many programs that never wait",
+        "p50 and p90 beside as many programs that never wait",
     )  # fmt: skip
     parser.add_argument(
         "--clock", choices=("wall", "cpu"), default="wall",

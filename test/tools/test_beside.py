@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rcompiler.errors import CompilerError
 from rcompiler.tools import rc_bench
-from rcompiler.tools._beside import Cell, _busy
-from rcompiler.tools._beside_engine import OURS, Engine, Loaded, come_to_rest
+from rcompiler.tools._beside import Cell, _busy, print_cells
+from rcompiler.tools._beside_engine import ONE_EU, OURS, Engine, Loaded, come_to_rest
 from rcompiler.tools._reference import has
 
 
@@ -44,11 +44,13 @@ def test_a_table_and_a_record(path, tmp_path, capsys):
     ]
     found = json.loads(record.read_text())
     assert [cell["busy"] for cell in found["results"]] == [0, 1]
-    engines = {OURS} | {name for name in ("onnxruntime", "openvino") if has(name)}
+    assert "p90 above twice p50: " in said and "slower than on 1 EU: " in said
+    engines = {OURS, ONE_EU} | {name for name in ("onnxruntime", "openvino") if has(name)}
     for cell in found["results"]:
         assert set(cell["latency_ms"]) | set(cell["unmeasured"]) == engines
         for figures in cell["latency_ms"].values():
-            assert 0 < figures["p50"] <= figures["p99"] and figures["calls"] >= 2
+            assert 0 < figures["p50"] <= figures["p90"] <= figures["p99"]
+            assert figures["calls"] >= 2
 
 
 def test_compiled_files_are_refused(tmp_path, capsys):
@@ -68,7 +70,7 @@ def test_an_engine_that_cannot_load_says_so(tmp_path):
     np.savez(tmp_path / "inputs.npz", x=np.ones(1, np.float32))
     engine = Engine(Loaded(OURS, str(tmp_path), 1))
     try:
-        with pytest.raises(CompilerError, match=r"model\.rcx"):
+        with pytest.raises(CompilerError, match=r"rcompiler\.rcx"):
             engine.outputs()
     finally:
         engine.close()
@@ -99,6 +101,19 @@ def test_busy_processes_run_for_the_context_alone():
 def test_ratios_are_over_the_faster_baseline():
     cell = Cell("m", 2, 1)
     assert cell.ratio("p50") is None
-    times = {OURS: (3.0, 6.0), "a": (2.0, 12.0), "b": (4.0, 8.0)}
-    cell.latency_ms = {name: {"p50": p50, "p99": p99} for name, (p50, p99) in times.items()}
-    assert (cell.ratio("p50"), cell.ratio("p99")) == (1.5, 0.75)
+    times = {OURS: (3.0, 6.0), ONE_EU: (1.0, 8.0), "a": (2.0, 12.0), "b": (4.0, 8.0)}
+    cell.latency_ms = {name: {"p50": p50, "p90": p90} for name, (p50, p90) in times.items()}
+    assert (cell.ratio("p50"), cell.ratio("p90")) == (1.5, 0.75)
+    assert (cell.over_one_eu("p50"), cell.over_one_eu("p90"), cell.spread()) == (3.0, 0.75, 2.0)
+
+
+def test_what_is_not_as_it_should_be_is_named(capsys):
+    cell = Cell("m", 2, 1)
+    figures = {OURS: (3.0, 6.3), ONE_EU: (1.0, 8.0), "a": (2.0, 12.0)}
+    cell.latency_ms = {name: {"p50": p50, "p90": p90} for name, (p50, p90) in figures.items()}
+    print_cells([cell, Cell("n", 2, 1)], ["a"])
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "slower than the faster baseline: 1 of 2: m 1 busy p50 1.50",
+        "p90 above twice p50: 1 of 1: m 1 busy p90 2.10",
+        "more than 5 % slower than on 1 EU: 1 of 2: m 1 busy p50 3.00",
+    ]
