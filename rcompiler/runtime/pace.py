@@ -16,8 +16,8 @@ from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime.threads import Team
 
 _EVERY = 8  # of so many launches one is timed, which costs a microsecond
-_WATCHED = 4  # launches that are timed when one was disturbed
-_MOST = 3  # of these disturbed: that is no accident
+_WATCHED = 4  # launches, of which the first was disturbed, that are timed one after the other
+_MOST = 3  # of these disturbed: that is no accident, and others use the machine
 _TRIED = 3  # launches on one thread before they are compared
 _RECENT = 9  # launches on one thread that a trial of all threads is compared with
 _AGAIN = 16, 256  # first and largest number of launches before the other way is tried again
@@ -75,15 +75,14 @@ class Pace:
     def _sampled(self, wall: int, cpu: int) -> None:
         if self._is_disturbed(wall, cpu):
             self._step, self._took = LaunchMode.TIMED, self._watched
-            self._walls, self._disturbed = [], 0
+            self._walls, self._disturbed = [wall], 1
 
     def _watched(self, wall: int, cpu: int) -> None:
         self._walls.append(wall)
         self._disturbed += self._is_disturbed(wall, cpu)
-        if len(self._walls) < _WATCHED:
-            return
-        if self._disturbed < _MOST:
+        if len(self._walls) - self._disturbed > _WATCHED - _MOST:
             self._begin_sampling()
+        if self._disturbed < _MOST:
             return
         self._usual = median(self._walls)
         self._step, self._took = LaunchMode.ALONE, self._tried

@@ -77,11 +77,27 @@ def test_most_launches_on_a_quiet_machine_ask_nothing(monkeypatch):
 def test_beside_others_one_thread_is_chosen_where_it_is_faster():
     steps = launches(Pace(2), 1000, BUSY, (400, 190))
     first = steps.index(LaunchMode.ALONE)
-    assert first <= 8 + 8 + 1
+    assert first == 3
     later = steps[first:]
     assert later.count(LaunchMode.ALONE) > 0.97 * len(later)
     assert LaunchMode.TIMED in later  # whether the others have gone
     assert LaunchMode.PLAIN not in later
+
+
+@pytest.mark.parametrize("before", range(100, 108))
+def test_the_plan_changes_within_ten_launches(before):
+    """Whenever it is that others begin."""
+    chooser = Pace(2)
+    launches(chooser, before, QUIET, (180, 180))
+    steps = launches(chooser, 11, BUSY, (400, 190))
+    assert 3 <= steps.index(LaunchMode.ALONE) <= 10
+
+
+def test_two_disturbances_in_a_row_change_nothing():
+    chooser = Pace(2)
+    for _ in range(20):
+        assert LaunchMode.ALONE not in launches(chooser, 2, BUSY, (400, 190))
+        assert LaunchMode.ALONE not in launches(chooser, 30, QUIET, (180, 180))
 
 
 def test_when_the_others_have_gone_all_threads_run_again():
