@@ -13,25 +13,30 @@ class Budget:
     Attributes:
         share: of the served time that trials may add.
         every: one request in so many may be a trial; in the first `start` requests one in two.
+        most_ns: of what was not used so much is kept for later, at most.
     """
 
     share: float = 0.02
     every: int = 20
     start: int = 512
+    most_ns: float = 1e9
     served_ns: float = 0.0
     extra_ns: float = 0.0
+    _tokens: float = 0.0
     _requests: int = 0
     _since: int = 1 << 62  # requests since the last trial
 
     def admits(self) -> bool:
         """Whether the next request may be a trial."""
         rare = self._since >= (1 if self._requests < self.start else self.every - 1)
-        return rare and self.extra_ns <= self.share * self.served_ns
+        return rare and self._tokens >= 0
 
     def served(self, ns: float, usual_ns: float, *, trial: bool) -> None:
-        """A request took `ns`; `usual_ns`: what the incumbent would have taken."""
+        """A request took `ns`; `usual_ns`: what the incumbent would have taken; 0 where the answer
+        had to be made again."""
+        extra = max(ns - usual_ns, 0.0) if trial else 0.0
         self._requests += 1
         self._since = 0 if trial else self._since + 1
         self.served_ns += ns
-        if trial:
-            self.extra_ns += max(ns - usual_ns, 0.0)
+        self.extra_ns += extra
+        self._tokens = min(self._tokens + self.share * ns, self.most_ns) - extra

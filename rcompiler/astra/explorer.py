@@ -2,14 +2,14 @@
 
 Work-conserving: every request runs one plan once, and its answer is an answer. The explorer runs
 nothing itself and has no clock; whoever serves asks `next`, runs that plan, and tells `ran` or
-`failed`:
+`failed`, one request after the other:
 
     step = explorer.next(now)
     try:
         answer, sample = run(step.plan)
         explorer.ran(step, sample, now)
     except Stopped as error:                  # only a candidate may stop
-        explorer.failed(step, error.scope)
+        explorer.failed(step, error.ns, error.scope)
         answer, _ = run(explorer.incumbent)
 
 First the incumbent is raced against itself, which tells how noisy the machine is; then the trials
@@ -20,20 +20,21 @@ win over the plan that served meanwhile, or that one stays.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
 from rcompiler.astra.budget import Budget
 from rcompiler.astra.drift import Drift
-from rcompiler.astra.measurements import Measurements
+from rcompiler.astra.measurements import Known, Measurements
 from rcompiler.astra.race import Race, Ratios, Rules, floor, quartile
 from rcompiler.astra.separation import check_separation
-from rcompiler.astra.tree import Node
-from rcompiler.astra.variables import WHOLE, Plan
+from rcompiler.astra.tree import Node, noted
+from rcompiler.astra.variables import WHOLE, Plan, mangled
 
 SERVE, INCUMBENT, CANDIDATE, WARM = "serve", "incumbent", "candidate", "warm"
 CALIBRATION, EXPLORATION, DUEL, FROZEN = "calibration", "exploration", "duel", "frozen"
+_MOST_PATIENCE = 64
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,9 @@ class Step:
 class Sample:
     """What was seen of a request.
 
-    scopes: ns of each scope, WHOLE among them. gap: share of that time in which threads that could
-    have run had no CPU. anchor: time of a fixed piece of work just now, in times of what it usually
-    takes here; 1 where it was not tried.
+    scopes: ns of each scope, WHOLE among them; less than one counts as one. gap: share of that time
+    in which threads that could have run had no CPU. anchor: time of a fixed piece of work just now,
+    in times of what it usually takes here; 1 where it was not tried.
     """
 
     scopes: Mapping[str, float]
@@ -68,7 +69,7 @@ class Settings:
     """What counts as proved.
 
     Attributes:
-        rules: of the races of candidates; their margin is at least twice the noise of the machine.
+        rules: of the races of candidates.
         calibration: pairs of the incumbent with itself before anything is tried.
         duel: pairs of the final duel; duel_margin: what has to be won there.
         apart_s: seconds between the two blocks of a race.
@@ -114,7 +115,8 @@ class Explorer:
         Args:
             tree: of one bucket of shapes.
             times: what is known, and becomes known.
-            environment: machine, version of the code, bucket: part of every key.
+            environment: a part of every key: the bucket, and machine and version of the code where
+                `times` are not kept apart by them.
             settings, budget: see there.
 
         Raises:
@@ -124,14 +126,13 @@ class Explorer:
         self.incumbent: Plan = {}
         tree.default(self.incumbent)
         self.tried = self.believed = 0
-        self._tree, self._times = tree, times
-        self._machine, self._epoch = environment, 0
+        self._tree, self._times, self._environment = tree, times, environment
         self._settings, self._budget = settings or Settings(), budget or Budget()
-        self._usual: deque[float] = deque(maxlen=9)  # ns of the incumbent lately ...
-        self._tries: deque[float] = deque(maxlen=9)  # ... and of the candidate
+        self._usual: deque[float] = deque(maxlen=9)  # ns of the incumbent lately
         self._gate: deque[bool] = deque(maxlen=self._settings.watched)
         self._pause, self._next_pause = 0, self._settings.pause
-        self._drift: Drift | None = None
+        self._drift, self._patience = Drift(), 1
+        self._noise: dict[str, float] = {}
         self._second: Step | None = None  # of the pair that has begun
         self._pair: dict[str, Sample] = {}
         self._candidate, self._plan = self.incumbent, dict[str, str]()
@@ -146,8 +147,8 @@ class Explorer:
         if not self._may_try(now):
             return Step(self.incumbent, SERVE)
         if self._cold:
-            return Step(self._candidate, WARM)
-        pair = [Step(self.incumbent, INCUMBENT), Step(self._candidate, CANDIDATE)]
+            return Step(dict(self._candidate), WARM)
+        pair = [Step(self.incumbent, INCUMBENT), Step(dict(self._candidate), CANDIDATE)]
         if self.tried % 2:
             pair.reverse()
         self._pair.clear()
@@ -162,47 +163,57 @@ class Explorer:
             return False
         return now >= self._not_before and self._budget.admits()
 
-    def trials_left(self) -> int:
-        """At most so many candidates, if nothing is known; each takes `requests_a_trial`."""
-        return 0 if self.phase == FROZEN else self._tree.trials()
-
-    def requests_a_trial(self) -> int:
-        """Requests that a trial takes at most on a quiet machine, without those between them."""
-        return 1 + 2 * 2 * self._settings.rules.most
+    def most_requests(self) -> int:
+        """Requests that all trials and the duel take at most where nothing is known and the machine
+        is quiet, without those between them."""
+        settings = self._settings
+        each = 1 + 2 * 2 * settings.rules.most
+        return self._tree.trials() * each + 2 * settings.calibration + 1 + 2 * settings.duel
 
     # -- what was seen -----------------------------------------------------------------------------
     def ran(self, step: Step, sample: Sample, now: float) -> None:
         """A request has run; now: as for `next`."""
-        ns = sample.scopes[WHOLE]
-        other = step.plan is not self.incumbent
+        ns = max(sample.scopes[WHOLE], 1.0)
+        trial = step.kind in (CANDIDATE, WARM)
+        other = trial and self.phase != CALIBRATION
         usual = median(self._usual) if other and self._usual else ns
-        self._budget.served(ns, usual, trial=step.kind in (CANDIDATE, WARM))
-        (self._tries if other else self._usual).append(ns)
+        self._budget.served(ns, usual, trial=trial)
+        if not other:
+            self._usual.append(ns)
         if step.kind == WARM:
             self._cold = False
         elif step.kind != SERVE:
             self._pair[step.kind] = sample
             if len(self._pair) == 2:
                 self._judge(now)
-        elif self._drift and sample.gap <= self._settings.gap:
+        elif self.phase == FROZEN and sample.gap <= self._settings.gap:
             if self._drift.add(ns / sample.anchor):
                 self._reopen()
 
-    def failed(self, step: Step, scope: str | None = None) -> None:
+    def failed(self, step: Step, ns: float, scope: str | None = None) -> None:
         """A candidate has stopped or thrown: it is never tried again.
 
-        scope: where, if that is known; otherwise nothing that it tried is tried again.
+        Args:
+            step: what was run.
+            ns: that are lost, which the budget pays.
+            scope: where, if that is known; otherwise nothing that it tried is tried again.
 
         Raises:
             ValueError: it was no candidate.
         """
         if step.kind not in (CANDIDATE, WARM) or self.phase == CALIBRATION:
             raise ValueError("a plan that serves has failed")
+        self._budget.served(ns, 0.0, trial=True)
         self._second = None
+        self._pair.clear()
         if self.phase == DUEL:
+            self._times.fail(self._duel_key())
             self._freeze(self.incumbent)
             return
-        self._tree.fail(self._candidate, self._times, self._environment, scope)
+        known = self._known()
+        if not self._tree.fail(dict(self._candidate), known, scope):
+            # of a scope that was settled before: it stops beside what is tried now
+            self._tree.fail(dict(self._candidate), known, None)
         self._next_trial()
 
     def _judge(self, now: float) -> None:
@@ -214,108 +225,118 @@ class Explorer:
             for sample in (one, two)
         )
         self._gate.append(counts)
+        self._perhaps_pause()
         if not counts:
-            self._perhaps_pause()
             return
         self.believed += 1
-        ratios = {scope: two.scopes[scope] / ns for scope, ns in one.scopes.items()}
+        # A scope of another branch has no time in the incumbent: it is a part of its whole.
+        whole = one.scopes[WHOLE]
+        ratios = {
+            scope: max(ns, 1.0) / max(one.scopes.get(scope, whole), 1.0)
+            for scope, ns in two.scopes.items()
+        }
         if self.phase == EXPLORATION:
             self._explored(ratios, now)
             return
         self._ratios.append(ratios)
-        if self.phase == CALIBRATION:
-            self._calibrated(one)
-        elif len(self._ratios) == self._settings.duel:
+        if self.phase == CALIBRATION and len(self._ratios) == self._settings.calibration:
+            self._noise = floor(self._ratios)
+            self._next_trial()
+        elif self.phase == DUEL and len(self._ratios) == self._settings.duel:
             self._decided()
 
     def _perhaps_pause(self) -> None:
         """The machine is not ours alone at the moment."""
         gate, settings = self._gate, self._settings
-        if len(gate) == settings.watched and sum(gate) < settings.kept * settings.watched:
-            self._pause, self._next_pause = (
-                self._next_pause,
-                min(2 * self._next_pause, settings.longest_pause),
-            )
+        if len(gate) < settings.watched:
+            return
+        if sum(gate) >= 2 * settings.kept * settings.watched:
+            self._next_pause = settings.pause
+        elif sum(gate) < settings.kept * settings.watched:
+            self._pause = self._next_pause
+            self._next_pause = min(2 * self._next_pause, settings.longest_pause)
             gate.clear()
 
     # -- phases ------------------------------------------------------------------------------------
     def _begin(self) -> None:
-        self._environment = f"{self._machine} {self._epoch}" if self._epoch else self._machine
-        self.phase = CALIBRATION
-        self._second, self._pair = None, {}
+        self.phase, self._candidate = CALIBRATION, self.incumbent
+        self._second = None
+        self._pair.clear()
         self._ratios: list[Ratios] = []
-        self._scopes: dict[str, list[float]] = {}
+        self._noise = {}
         self._cold, self._not_before = False, 0.0
-        self._candidate = self.incumbent
         if self._is_known():
             self._end_tree()
+
+    def _known(self) -> Known:
+        """Times are ratios to the incumbent: it is a part of their keys."""
+        incumbent = mangled([text for item in sorted(self.incumbent.items()) for text in item])
+        environment = f"{self._environment} {incumbent}"
+        return Known(self._times, environment, self._settings.rules.margin)
 
     def _is_known(self) -> bool:
         """Whether all times of the tree are there already: nothing has to be tried."""
         self._plan = {}
-        self._tree.settle(self._plan, self._times, self._environment)
+        self._tree.settle(self._plan, self._known())
         return self._tree.done
-
-    def _calibrated(self, incumbent: Sample) -> None:
-        for scope, ns in incumbent.scopes.items():
-            self._scopes.setdefault(scope, []).append(ns)
-        if len(self._ratios) < self._settings.calibration:
-            return
-        rules = self._settings.rules
-        margin = min(max(rules.margin, 2 * floor(self._ratios)), 0.5)
-        self._rules = Rules(rules.least, rules.most, margin)
-        self._reference = {scope: quartile(found) for scope, found in self._scopes.items()}
-        self._next_trial()
 
     def _next_trial(self) -> None:
         """The next one that has to be run. The incumbent itself needs no race."""
         while not self._is_known():
             self.phase, self._candidate = EXPLORATION, dict(self._plan)
             self._tree.propose(self._candidate)
+            scopes = self._tree.judged()
             if self._candidate != self.incumbent:
-                self._race, self._cold = Race(self._rules), True
+                self._race = Race(self._settings.rules, scopes, self._noise)
+                self._cold = True
                 return
-            self._observe(lambda scope: (1.0, 1.0))
+            self._observe(dict.fromkeys(scopes, (1.0, 1.0)))
         self._end_tree()
 
     def _explored(self, ratios: Ratios, now: float) -> None:
-        self._race.add(ratios)
+        self._race.add({scope: ratios.get(scope, ratios[WHOLE]) for scope in self._race.scopes})
         if self._race.between:
             self._not_before = now + self._settings.apart_s
         if self._race.done:
-            self._observe(self._race.runs)
+            self._observe({scope: self._race.runs(scope) for scope in self._race.scopes})
             self._next_trial()
 
-    def _observe(self, runs: Callable[[str], tuple[float, float]]) -> None:
-        found = {
-            scope: [ratio * ns for ratio in runs(scope)] for scope, ns in self._reference.items()
-        }
-        self._tree.observe(self._candidate, found, self._times, self._environment)
+    def _observe(self, runs: Mapping[str, tuple[float, float]]) -> None:
+        self._tree.observe(dict(self._candidate), runs, self._known())
 
     def _end_tree(self) -> None:
         self._tree.propose(self._plan)
-        if self._plan == self.incumbent:
+        self._candidate, self._ratios = dict(self._plan), []
+        if self._candidate == self.incumbent or self._tree.hopeless:
             self._freeze(self.incumbent)
             return
-        self.phase, self._candidate, self._cold = DUEL, dict(self._plan), True
-        self._ratios = []
-        self._tries.clear()
+        self.phase, self._cold = DUEL, True
+        known = self._times.trusted(self._duel_key())
+        if known is not None:  # it was fought before
+            wins = known < 1 - self._settings.duel_margin
+            self._freeze(self._candidate if wins else self.incumbent)
+
+    def _duel_key(self) -> str:
+        items = [text for item in sorted(self._candidate.items()) for text in item]
+        return mangled([self._known().environment, "duel", *items])
 
     def _decided(self) -> None:
         """Of the final duel: what is hardly better is not worth a change."""
         ratios = [pair[WHOLE] for pair in self._ratios]
-        wins = max(quartile(ratios), median(ratios)) < 1 - self._settings.duel_margin
+        halves = ratios[: len(ratios) // 2], ratios[len(ratios) // 2 :]
+        runs = [max(quartile(half), median(half)) for half in halves]
+        wins = noted(self._duel_key(), runs, self._known()) < 1 - self._settings.duel_margin
         self._freeze(self._candidate if wins else self.incumbent)
 
     def _freeze(self, plan: Plan) -> None:
         if plan != self.incumbent:
-            self._usual = self._tries.copy()
+            self._usual.clear()
         self.phase, self.incumbent, self._ratios = FROZEN, plan, []
-        self._drift = Drift(median(self._usual)) if self._usual else None
+        self._drift = Drift(self._patience)
 
     def _reopen(self) -> None:
         """Times of the machine as it was are no times of the machine as it is."""
-        self._epoch += 1
-        self._drift = None
+        self._patience = min(2 * self._patience, _MOST_PATIENCE)
+        self._times.forget()
         self._tree.reset()
         self._begin()

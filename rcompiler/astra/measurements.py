@@ -1,14 +1,18 @@
-"""Measured times by mangled key, and which of them are believed.
+"""What was measured by mangled key, and which of it is believed.
 
 A time is believed when two runs, taken apart from one another, agree. One run alone, or runs that
 differ, only say what to try first. What failed is never tried again.
+
+Times are ratios: of a candidate to the incumbent that ran beside it. Nanoseconds of one day are no
+nanoseconds of another.
 """
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 AGREE = 0.03  # relative: runs that differ by no more than this are one time
-_KEPT = 4  # last runs of a key
+KEPT = 4  # last runs of a key
 
 
 class Measurements:
@@ -16,15 +20,16 @@ class Measurements:
 
     def __init__(self) -> None:
         self._runs: dict[str, list[float]] = {}
+        self._used: set[str] = set()  # keys that were asked for, or added
 
     def add(self, key: str, runs: Iterable[float]) -> None:
-        """Note runs of ns, apart in time. Raises ValueError for what is no time."""
+        """Note runs, apart in time. Raises ValueError for what is no time."""
         found = [*runs]
         if any(not 0 < run < math.inf for run in found):
             raise ValueError(f"no time of a run: {found}")
-        if self.failed(key) or not found:
-            return
-        self._runs[key] = [*self._runs.get(key, ()), *found][-_KEPT:]
+        self._used.add(key)
+        if not self.failed(key) and found:
+            self._runs[key] = [*self._runs.get(key, ()), *found][-KEPT:]
 
     def fail(self, key: str) -> None:
         """What this is the time of has stopped, or thrown: nobody shall try it again."""
@@ -34,8 +39,16 @@ class Measurements:
         """Whether it was dropped for good."""
         return self._runs.get(key) == [math.inf]
 
+    def forget(self) -> None:
+        """The machine is another one than it was: what was asked for or added here is no time of
+        it. What failed stays so."""
+        for key in self._used:
+            if not self.failed(key):
+                self._runs.pop(key, None)
+
     def trusted(self, key: str) -> float | None:
         """The mean of the latest two runs that agree; infinity for what failed; None for none."""
+        self._used.add(key)
         runs = self._runs.get(key, [])
         if self.failed(key):
             return math.inf
@@ -55,3 +68,17 @@ class Measurements:
         """All keys with their runs, sorted by key."""
         for key in sorted(self._runs):
             yield key, tuple(self._runs[key])
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a tree is settled with.
+
+    times: of all keys. environment: a part of each key: machine, version of the code, bucket of
+    shapes, and the incumbent that times are ratios to. margin: a gain over the first choice that is
+    worth a change.
+    """
+
+    times: Measurements
+    environment: str
+    margin: float = 0.0

@@ -6,7 +6,7 @@ notes to Astra, §3 E1). So: pairs that follow one another, their order flipped 
 lacked a CPU do not count; the lower quartile of the ratios, twice, some time apart.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -31,10 +31,14 @@ class Rules:
 class Race:
     """Two blocks of pairs, see `between`: whoever adds pairs waits there.
 
-    blocks: of each that is over the lower quartile of the ratios of each scope.
+    scopes: whose times judge the candidate; the others are the same plan. noise: how far equal
+    plans seem to differ, by scope, see `floor`; the margin is at least twice that. blocks: of each
+    that is over the lower quartile of the ratios of each scope.
     """
 
     rules: Rules
+    scopes: Collection[str]
+    noise: Mapping[str, float] = field(default_factory=dict)
     blocks: list[Ratios] = field(default_factory=list)
     _pairs: list[Ratios] = field(default_factory=list)
 
@@ -49,49 +53,52 @@ class Race:
         return len(self.blocks) == 1 and not self._pairs
 
     def add(self, ratios: Ratios) -> None:
-        """A pair that counts."""
-        self._pairs.append(ratios)
+        """A pair that counts; of each of the scopes."""
+        self._pairs.append({scope: ratios[scope] for scope in self.scopes})
         if len(self._pairs) >= self.rules.least and self._is_over():
-            self.blocks.append({scope: quartile(own) for scope, own in self._columns().items()})
+            self.blocks.append({scope: quartile(self._column(scope)) for scope in self.scopes})
             self._pairs = []
 
     def runs(self, scope: str) -> tuple[float, float]:
         """The time of a scope, in times of the incumbent, as both blocks have it.
 
-        What is not better in both of them by more than the margin is as good as the incumbent at
-        most: no plan is changed for less, and equal candidates stay equal.
+        What neither of them has as better by more than the margin is as good as the incumbent at
+        most. Where only one has, they stay as they are, and prove nothing.
         """
         early, late = (block[scope] for block in self.blocks[:2])
-        if max(early, late) < 1 - self.rules.margin:
+        if min(early, late) < 1 - self._margin(scope):
             return early, late
         return max(early, 1.0), max(late, 1.0)
 
     def _is_over(self) -> bool:
-        if len(self._pairs) >= self.rules.most:
-            return True
-        margin = self.rules.margin
-        return all(
-            quartile(own) > 1 + margin or quartile(own, upper=True) < 1 - 2 * margin
-            for own in self._columns().values()
-        )
+        return len(self._pairs) >= self.rules.most or all(map(self._is_clear, self.scopes))
 
-    def _columns(self) -> dict[str, list[float]]:
-        return {scope: [pair[scope] for pair in self._pairs] for scope in self._pairs[0]}
+    def _is_clear(self, scope: str) -> bool:
+        own, margin = self._column(scope), self._margin(scope)
+        return quartile(own) > 1 + margin or quartile(own, upper=True) < 1 - 2 * margin
+
+    def _margin(self, scope: str) -> float:
+        return min(max(self.rules.margin, 2 * self.noise.get(scope, 0.0)), 0.4)
+
+    def _column(self, scope: str) -> list[float]:
+        return [pair[scope] for pair in self._pairs]
 
 
 def quartile(values: Sequence[float], *, upper: bool = False) -> float:
-    """The value that a quarter of them does not reach, or does not exceed."""
+    """The value that a quarter of them does not reach, or does not exceed: of up to four values the
+    least, or the largest."""
     ordered = sorted(values, reverse=upper)
     return ordered[(len(ordered) - 1) // 4]
 
 
-def floor(pairs: Sequence[Ratios]) -> float:
-    """How far equal plans seem to differ: lower quartiles of four pairs, from 1; their median.
+def floor(pairs: Sequence[Ratios]) -> dict[str, float]:
+    """How far equal plans seem to differ, by scope: lower quartiles of four pairs, from 1; their
+    median.
 
     pairs: of the incumbent beside itself.
     """
     blocks = [pairs[at : at + 4] for at in range(0, len(pairs) - 3, 4)]
-    found = [
-        abs(quartile([pair[scope] for pair in block]) - 1) for block in blocks for scope in block[0]
-    ]
-    return median(found) if found else 0.0
+    return {
+        scope: median(abs(quartile([pair[scope] for pair in block]) - 1) for block in blocks)
+        for scope in (pairs[0] if blocks else ())
+    }

@@ -19,10 +19,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from rcompiler.astra.measurements import Measurements
+from rcompiler.astra.measurements import Known
 from rcompiler.astra.variables import Plan, Variable, mangled
 
-Runs = Mapping[str, Sequence[float]]  # scope -> ns of runs, apart in time
+Runs = Mapping[str, Sequence[float]]  # scope -> runs, apart in time
 
 
 class Node(ABC):
@@ -30,20 +30,33 @@ class Node(ABC):
 
     done: bool = False
 
+    @property
+    @abstractmethod
+    def hopeless(self) -> bool:
+        """Whether everything that was tried in some part of it has failed."""
+
     @abstractmethod
     def variables(self) -> Iterator[Variable]:
         """All of its variables."""
+
+    @abstractmethod
+    def names(self, plan: Plan) -> Iterator[str]:
+        """Of its variables, in the branches that this plan takes."""
 
     @abstractmethod
     def trials(self) -> int:
         """How many there are where nothing is known."""
 
     @abstractmethod
+    def judged(self) -> set[str]:
+        """The scopes whose times judge the next trial."""
+
+    @abstractmethod
     def default(self, plan: Plan) -> None:
         """Write the first choice of each variable that the plan lacks."""
 
     @abstractmethod
-    def settle(self, plan: Plan, times: Measurements, environment: str) -> None:
+    def settle(self, plan: Plan, known: Known) -> None:
         """Pass over what is known under this plan; write what is pinned."""
 
     @abstractmethod
@@ -51,12 +64,16 @@ class Node(ABC):
         """Write the next trial; of a node that is done, what is pinned."""
 
     @abstractmethod
-    def observe(self, plan: Plan, runs: Runs, times: Measurements, environment: str) -> None:
+    def observe(self, plan: Plan, runs: Runs, known: Known) -> None:
         """Note the times of the trial that was proposed."""
 
     @abstractmethod
-    def fail(self, plan: Plan, times: Measurements, environment: str, scope: str | None) -> None:
-        """The trial failed in a scope, None for an unknown one: its choices are dropped."""
+    def fail(self, plan: Plan, known: Known, scope: str | None) -> bool:
+        """The trial failed in a scope, None for an unknown one: its choices are dropped.
+
+        Returns:
+            Whether there were any.
+        """
 
     @abstractmethod
     def reset(self) -> None:
@@ -74,10 +91,8 @@ class Exhaustive(Node):
         if len({*names}) != len(names):
             raise ValueError("variables of an exhaustive node have different names")
         self._variables = variables
-        inside = {*names}
-        self._context = tuple(
-            dict.fromkeys(n for v in variables for n in v.context if n not in inside)
-        )
+        outside = (name for v in variables for name in v.context if name not in names)
+        self._context = tuple(dict.fromkeys(outside))
         self._trials = [*product(*(variable.choices for variable in variables))]
         self.reset()
 
@@ -86,71 +101,75 @@ class Exhaustive(Node):
         """Whose time judges it."""
         return self._variables[0].scope
 
+    @property
+    def hopeless(self) -> bool:
+        return self.done and min(self._ratios) == math.inf
+
     def variables(self) -> Iterator[Variable]:
         return iter(self._variables)
 
+    def names(self, plan: Plan) -> Iterator[str]:
+        return (variable.name for variable in self._variables)
+
     def trials(self) -> int:
         return len(self._trials)
+
+    def judged(self) -> set[str]:
+        return set() if self.done else {self.scope}
 
     def default(self, plan: Plan) -> None:
         for variable in self._variables:
             plan.setdefault(variable.name, variable.choices[0])
 
-    def settle(self, plan: Plan, times: Measurements, environment: str) -> None:
+    def settle(self, plan: Plan, known: Known) -> None:
+        if self._start is None:  # of a second sweep it is what the first one has pinned
+            now = tuple(plan.get(variable.name, "") for variable in self._variables)
+            self._start = self._trials.index(now) if now in self._trials else 0
         while not self.done:
-            if self._at == len(self._trials):
-                self._pin()
+            if len(self._ratios) == len(self._trials):
+                self._best = self._trials[pinned(self._ratios, self._start, known.margin)]
+                self.done = True
                 break
-            found = times.trusted(self._key(plan, environment))
+            found = known.times.trusted(self._key(plan, known.environment))
             if found is None:
                 break
-            self._found(found)
+            self._ratios.append(found)
         if self.done:
             self.propose(plan)
 
     def propose(self, plan: Plan) -> None:
-        choices = self._best if self.done else self._trials[self._at]
+        choices = self._best if self.done else self._trials[len(self._ratios)]
         for variable, choice in zip(self._variables, choices, strict=True):
             plan[variable.name] = choice
 
-    def observe(self, plan: Plan, runs: Runs, times: Measurements, environment: str) -> None:
-        if self.done:
-            return
-        key = self._key(plan, environment)
-        times.add(key, runs[self.scope])
-        found = times.trusted(key)
-        # runs that disagree are no proof of anything better; another tree will try it again
-        self._found(max(runs[self.scope]) if found is None else found)
-        self.settle(plan, times, environment)
+    def observe(self, plan: Plan, runs: Runs, known: Known) -> None:
+        if not self.done:
+            key = self._key(plan, known.environment)
+            self._ratios.append(noted(key, runs[self.scope], known))
+            self.settle(plan, known)
 
-    def fail(self, plan: Plan, times: Measurements, environment: str, scope: str | None) -> None:
+    def fail(self, plan: Plan, known: Known, scope: str | None) -> bool:
         if self.done or scope not in (None, self.scope):
-            return
-        times.fail(self._key(plan, environment))
-        self._found(math.inf)
-        self.settle(plan, times, environment)
+            return False
+        known.times.fail(self._key(plan, known.environment))
+        self._ratios.append(math.inf)
+        self.settle(plan, known)
+        return True
 
     def reset(self) -> None:
-        self.done, self._at = False, 0
-        self._ns: list[float] = []
-        self._best = self._trials[0]
+        self.done, self._start, self._best = False, None, self._trials[0]
+        self._ratios: list[float] = []  # of the trials so far
+
+    _start: int | None
 
     def _key(self, plan: Plan, environment: str) -> str:
-        one = self._variables[0]
+        one, trial = self._variables[0], self._trials[len(self._ratios)]
         if len(self._variables) == 1:
-            return one.key(plan, self._trials[self._at][0], environment)
+            return one.key(plan, trial[0], environment)
         roles = [variable.role or variable.name for variable in self._variables]
         context = [plan[name] for name in self._context]
         signature = one.scope_signature or one.scope
-        return mangled([environment, signature, *roles, *self._trials[self._at], *context])
-
-    def _found(self, ns: float) -> None:
-        self._ns.append(ns)
-        self._at += 1
-
-    def _pin(self) -> None:
-        self._best = self._trials[self._ns.index(min(self._ns))]  # the first of equal ones
-        self.done = True
+        return mangled([environment, signature, *roles, *trial, *context])
 
 
 class Leaf(Exhaustive):
@@ -173,9 +192,17 @@ class _Inner(Node):
         """In their order."""
         return self._parts
 
+    @property
+    def hopeless(self) -> bool:
+        return any(part.hopeless for part in self._parts)
+
     def variables(self) -> Iterator[Variable]:
         for part in self._parts:
             yield from part.variables()
+
+    def names(self, plan: Plan) -> Iterator[str]:
+        for part in self._parts:
+            yield from part.names(plan)
 
     def default(self, plan: Plan) -> None:
         for part in self._parts:
@@ -193,24 +220,27 @@ class Parallel(_Inner):
     def trials(self) -> int:
         return max(part.trials() for part in self._parts)
 
-    def settle(self, plan: Plan, times: Measurements, environment: str) -> None:
+    def judged(self) -> set[str]:
+        return {scope for part in self._parts for scope in part.judged()}
+
+    def settle(self, plan: Plan, known: Known) -> None:
         for part in self._parts:
-            part.settle(plan, times, environment)
+            part.settle(plan, known)
         self.done = all(part.done for part in self._parts)
 
     def propose(self, plan: Plan) -> None:
         for part in self._parts:
             part.propose(plan)
 
-    def observe(self, plan: Plan, runs: Runs, times: Measurements, environment: str) -> None:
+    def observe(self, plan: Plan, runs: Runs, known: Known) -> None:
         for part in self._parts:
-            part.observe(plan, runs, times, environment)
+            part.observe(plan, runs, known)
         self.done = all(part.done for part in self._parts)
 
-    def fail(self, plan: Plan, times: Measurements, environment: str, scope: str | None) -> None:
-        for part in self._parts:
-            part.fail(plan, times, environment, scope)
+    def fail(self, plan: Plan, known: Known, scope: str | None) -> bool:
+        dropped = [part.fail(plan, known, scope) for part in self._parts]
         self.done = all(part.done for part in self._parts)
+        return any(dropped)
 
 
 class Prefix(_Inner):
@@ -223,36 +253,39 @@ class Prefix(_Inner):
     def trials(self) -> int:
         return sum(part.trials() for part in self._parts)
 
-    def settle(self, plan: Plan, times: Measurements, environment: str) -> None:
-        for part in self._parts:
-            part.default(plan)
-        for part in self._parts:
-            part.settle(plan, times, environment)  # writes its pins before the next one reads them
-            if not part.done:
-                return
+    def judged(self) -> set[str]:
+        return next((part.judged() for part in self._parts if not part.done), set())
+
+    def settle(self, plan: Plan, known: Known) -> None:
         self.done = True
+        for part in self._parts:
+            self.default(plan)  # what a fork before it has removed with another branch
+            part.settle(plan, known)  # writes its pins before the next one reads them
+            if not part.done:
+                self.done = False
+                break
+        self.default(plan)
 
     def propose(self, plan: Plan) -> None:
         for part in self._parts:
-            part.default(plan)
-        for part in self._parts:
+            self.default(plan)
             part.propose(plan)
             if not part.done:
-                return
+                break
+        self.default(plan)
 
-    def observe(self, plan: Plan, runs: Runs, times: Measurements, environment: str) -> None:
+    def observe(self, plan: Plan, runs: Runs, known: Known) -> None:
         for part in self._parts:
             if not part.done:
-                part.observe(plan, runs, times, environment)
+                part.observe(plan, runs, known)
                 break
-        self.settle(plan, times, environment)
+        self.settle(plan, known)
 
-    def fail(self, plan: Plan, times: Measurements, environment: str, scope: str | None) -> None:
-        for part in self._parts:
-            if not part.done:
-                part.fail(plan, times, environment, scope)
-                break
-        self.settle(plan, times, environment)
+    def fail(self, plan: Plan, known: Known, scope: str | None) -> bool:
+        waiting = (part for part in self._parts if not part.done)
+        dropped = next((part.fail(plan, known, scope) for part in waiting), False)
+        self.settle(plan, known)
+        return dropped
 
 
 class Replicas(Node):
@@ -265,64 +298,75 @@ class Replicas(Node):
         scopes = {variable.scope for variable in variables}
         if len(alike) != 1 or len(scopes) != len(variables):
             raise ValueError(f"'{first.name}' and its replicas are not equal, or share a scope")
-        self._variables = variables
+        self._variables, self._choices = variables, first.choices
         self.reset()
+
+    @property
+    def hopeless(self) -> bool:
+        return self.done and min(self._ratios.values()) == math.inf
 
     def variables(self) -> Iterator[Variable]:
         return iter(self._variables)
 
+    def names(self, plan: Plan) -> Iterator[str]:
+        return (variable.name for variable in self._variables)
+
     def trials(self) -> int:
-        return -(-len(self._variables[0].choices) // len(self._variables))
+        return -(-len(self._choices) // len(self._variables))
+
+    def judged(self) -> set[str]:
+        return set() if self.done else {variable.scope for variable in self._variables}
 
     def default(self, plan: Plan) -> None:
         for variable in self._variables:
             plan.setdefault(variable.name, variable.choices[0])
 
-    def settle(self, plan: Plan, times: Measurements, environment: str) -> None:
+    def settle(self, plan: Plan, known: Known) -> None:
         if not self.done:
-            for choice in self._variables[0].choices:
-                found = times.trusted(self._variables[0].key(plan, choice, environment))
+            for choice in self._choices:
+                key = self._variables[0].key(plan, choice, known.environment)
+                found = known.times.trusted(key)
                 if found is not None:
-                    self._ns[choice] = found
-            self.done = len(self._ns) == len(self._variables[0].choices)
+                    self._ratios[choice] = found
+            if len(self._ratios) == len(self._choices):
+                ratios = [self._ratios[choice] for choice in self._choices]
+                self._best, self.done = self._choices[pinned(ratios, 0, known.margin)], True
         if self.done:
             self.propose(plan)
 
     def propose(self, plan: Plan) -> None:
-        for variable, choice in zip(self._variables, self._proposed(), strict=True):
+        for variable, choice in self._proposed():
             plan[variable.name] = choice
 
-    def observe(self, plan: Plan, runs: Runs, times: Measurements, environment: str) -> None:
+    def observe(self, plan: Plan, runs: Runs, known: Known) -> None:
         if self.done:
             return
-        for variable, choice in zip(self._variables, self._proposed(), strict=True):
-            key = variable.key(plan, choice, environment)
-            times.add(key, runs[variable.scope])
-            found = times.trusted(key)
-            self._ns[choice] = max(runs[variable.scope]) if found is None else found
-        self.settle(plan, times, environment)
+        for variable, choice in self._proposed():
+            key = variable.key(plan, choice, known.environment)
+            self._ratios[choice] = noted(key, runs[variable.scope], known)
+        self.settle(plan, known)
 
-    def fail(self, plan: Plan, times: Measurements, environment: str, scope: str | None) -> None:
-        if self.done:
-            return
-        for variable, choice in zip(self._variables, self._proposed(), strict=True):
+    def fail(self, plan: Plan, known: Known, scope: str | None) -> bool:
+        scopes = [variable.scope for variable in self._variables]
+        if self.done or scope not in (None, *scopes):
+            return False
+        for variable, choice in self._proposed():
             if scope in (None, variable.scope):
-                times.fail(variable.key(plan, choice, environment))
-                self._ns[choice] = math.inf
-        self.settle(plan, times, environment)
+                known.times.fail(variable.key(plan, choice, known.environment))
+                self._ratios[choice] = math.inf
+        self.settle(plan, known)
+        return True
 
     def reset(self) -> None:
-        self.done = False
-        self._ns: dict[str, float] = {}
+        self.done, self._best = False, self._choices[0]
+        self._ratios: dict[str, float] = {}
 
-    def _proposed(self) -> list[str]:
+    def _proposed(self) -> list[tuple[Variable, str]]:
         """The choice of each scope: the next ones that are not known, again and again."""
-        choices = self._variables[0].choices
+        left = [choice for choice in self._choices if choice not in self._ratios]
         if self.done:
-            best = min(choices, key=lambda choice: self._ns[choice])
-            return [best] * len(self._variables)
-        left = [choice for choice in choices if choice not in self._ns]
-        return [left[number % len(left)] for number in range(len(self._variables))]
+            left = [self._best]
+        return [(variable, left[n % len(left)]) for n, variable in enumerate(self._variables)]
 
 
 class Fork(Node):
@@ -338,89 +382,97 @@ class Fork(Node):
         self.reset()
 
     @property
-    def head(self) -> Variable:
-        """What decides which body there is."""
-        return self._head
-
-    @property
     def bodies(self) -> Mapping[str, Node]:
         """By choice of the head."""
         return self._bodies
+
+    @property
+    def hopeless(self) -> bool:
+        return self.done and min(self._ratios) == math.inf
 
     def variables(self) -> Iterator[Variable]:
         yield self._head
         for body in self._bodies.values():
             yield from body.variables()
 
+    def names(self, plan: Plan) -> Iterator[str]:
+        yield self._head.name
+        yield from self._bodies[plan[self._head.name]].names(plan)
+
     def trials(self) -> int:
         return sum(body.trials() + 1 for body in self._bodies.values())
 
-    def default(self, plan: Plan) -> None:
-        plan.setdefault(self._head.name, self._head.choices[0])
-        self._bodies[self._head.choices[0]].default(plan)
+    def judged(self) -> set[str]:
+        if self.done:
+            return set()
+        return {self._head.scope} if self._body.done else self._body.judged()
 
-    def settle(self, plan: Plan, times: Measurements, environment: str) -> None:
+    def default(self, plan: Plan) -> None:
+        choice = plan.setdefault(self._head.name, self._head.choices[0])
+        self._bodies[choice].default(plan)
+
+    def settle(self, plan: Plan, known: Known) -> None:
         while not self.done:
-            if self._at == len(self._head.choices):
-                self.done = True
+            if len(self._ratios) == len(self._head.choices):
+                best = pinned(self._ratios, 0, known.margin)
+                self._best, self.done = self._head.choices[best], True
                 break
-            self._write(plan, self._choice)
-            body = self._bodies[self._choice]
-            body.settle(plan, times, environment)
-            if not body.done:
+            self._take(plan, self._choice)
+            self._body.settle(plan, known)
+            if not self._body.done:
                 return
-            found = times.trusted(self._key(plan, environment))
+            found = known.times.trusted(self._key(plan, known.environment))
+            if self._body.hopeless:
+                found = math.inf
             if found is None:
                 return
-            self._found(found)
+            self._ratios.append(found)
         if self.done:
             self.propose(plan)
 
     def propose(self, plan: Plan) -> None:
         choice = self._best if self.done else self._choice
-        self._write(plan, choice)
+        self._take(plan, choice)
         self._bodies[choice].propose(plan)
 
-    def observe(self, plan: Plan, runs: Runs, times: Measurements, environment: str) -> None:
+    def observe(self, plan: Plan, runs: Runs, known: Known) -> None:
         if self.done:
             return
-        body = self._bodies[self._choice]
-        if body.done:
-            key = self._key(plan, environment)
-            times.add(key, runs[self._head.scope])
-            found = times.trusted(key)
-            self._found(max(runs[self._head.scope]) if found is None else found)
+        if self._body.done:
+            key = self._key(plan, known.environment)
+            self._ratios.append(noted(key, runs[self._head.scope], known))
         else:
-            body.observe(plan, runs, times, environment)
-        self.settle(plan, times, environment)
+            self._body.observe(plan, runs, known)
+        self.settle(plan, known)
 
-    def fail(self, plan: Plan, times: Measurements, environment: str, scope: str | None) -> None:
+    def fail(self, plan: Plan, known: Known, scope: str | None) -> bool:
         if self.done:
-            return
-        body = self._bodies[self._choice]
-        if body.done:
-            times.fail(self._key(plan, environment))
-            self._found(math.inf)
-        else:
-            body.fail(plan, times, environment, scope)
-        self.settle(plan, times, environment)
+            return False
+        dropped = scope in (None, self._head.scope)
+        if not self._body.done:
+            dropped = self._body.fail(plan, known, scope)
+        elif dropped:
+            known.times.fail(self._key(plan, known.environment))
+            self._ratios.append(math.inf)
+        self.settle(plan, known)
+        return dropped
 
     def reset(self) -> None:
-        self.done, self._at = False, 0
-        self._ns: list[float] = []
+        self.done, self._best = False, self._head.choices[0]
+        self._ratios: list[float] = []  # of the choices so far
         for body in self._bodies.values():
             body.reset()
 
     @property
     def _choice(self) -> str:
-        return self._head.choices[self._at]
+        return self._head.choices[len(self._ratios)]
 
     @property
-    def _best(self) -> str:
-        return self._head.choices[self._ns.index(min(self._ns))]
+    def _body(self) -> Node:
+        return self._bodies[self._choice]
 
-    def _write(self, plan: Plan, choice: str) -> None:
-        """The head, and nothing that another body has written."""
+    def _take(self, plan: Plan, choice: str) -> None:
+        """Go into a branch: what another one has written leaves the plan."""
         if plan.get(self._head.name) != choice:
             for body in self._bodies.values():
                 for variable in body.variables():
@@ -430,10 +482,19 @@ class Fork(Node):
 
     def _key(self, plan: Plan, environment: str) -> str:
         """Of the finished plan: what its body has pinned is a part of it."""
-        body = dict.fromkeys(v.name for v in self._bodies[self._choice].variables())
         own = self._head.key(plan, self._choice, environment)
-        return mangled([own, *(plan[name] for name in body if name in plan)])
+        return mangled([own, *(plan[name] for name in dict.fromkeys(self._body.names(plan)))])
 
-    def _found(self, ns: float) -> None:
-        self._ns.append(ns)
-        self._at += 1
+
+def noted(key: str, runs: Sequence[float], known: Known) -> float:
+    """Note runs; the time that counts now. Runs that disagree prove nothing better than the worst
+    of them; another tree will try it again."""
+    known.times.add(key, runs)
+    found = known.times.trusted(key)
+    return max(runs) if found is None else found
+
+
+def pinned(ratios: Sequence[float], start: int, margin: float) -> int:
+    """The least; `start` where nothing is better than it by the margin."""
+    best = min(range(len(ratios)), key=ratios.__getitem__)
+    return best if ratios[best] < (1 - margin) * ratios[start] else start

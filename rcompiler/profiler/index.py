@@ -12,12 +12,13 @@ import hashlib
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rcompiler.astra.measurements import KEPT
 from rcompiler.codegen.emit import toolchain
 from rcompiler.errors import ArtifactError, CacheError
 from rcompiler.profiler.records import (
@@ -112,6 +113,34 @@ class ProfileIndex:
         how = "WHERE machine = ? AND code = ? ORDER BY date, session, number"
         found: list[TrialRun] = self._try(lambda c: select(c, TrialRun, how, (machine, code)))
         return found
+
+    def keep_trials(
+        self, machine: str, code: str, runs: Sequence[TrialRun], forgotten: Collection[str]
+    ) -> None:
+        """Keep runs of explored plans, of each trial the last ones; what failed is never removed.
+
+        forgotten: trials whose earlier runs are removed.
+        """
+        where = "trial = ? AND machine = ? AND code = ? AND ratio > 0"
+        older = (
+            f"DELETE FROM trial WHERE {where} AND (session, number) NOT IN (SELECT session, number "
+            f"FROM trial WHERE {where} ORDER BY date DESC, session DESC, number DESC LIMIT {KEPT})"
+        )
+        names = columns(TrialRun)
+        insert = (
+            f"INSERT OR REPLACE INTO trial ({', '.join(names)}) "
+            f"VALUES ({', '.join('?' * len(names))})"
+        )
+
+        def write(connection: sqlite3.Connection) -> None:
+            with writing(connection):
+                for trial in sorted(forgotten):
+                    connection.execute(f"DELETE FROM trial WHERE {where}", (trial, machine, code))
+                connection.executemany(insert, [astuple(run) for run in runs])
+                for trial in sorted({run.trial for run in runs}):
+                    connection.execute(older, 2 * (trial, machine, code))
+
+        self._try(write)
 
     def record(self, records: Iterable[Record]) -> None:
         """Keep these, instead of older ones for the same kernels and programs."""
@@ -244,6 +273,8 @@ class ProfileIndex:
         """Do it; once more in a new file if this one proves damaged."""
         try:
             return work(self._connection)
+        except sqlite3.ProgrammingError:  # a use in another thread, or after `close`: no damage
+            raise
         except sqlite3.OperationalError as error:  # locked for long, disk full, read-only
             self._connection.close()
             self._connection = self._in_memory(error)

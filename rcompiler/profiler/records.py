@@ -85,15 +85,16 @@ class ProgramTime(_Record):
 
 @dataclass(frozen=True)
 class TrialRun(_Record):
-    """`ns` that a scope took under one choice in its context; 0: it stopped, or threw.
+    """Time of a scope under one choice in its context, in times of what it takes in the incumbent;
+    0: it stopped, or threw.
 
     trial: the mangled key, see `astra.variables`. session, number: which run it is, of which
     process; a run counts once, however often it is recorded. machine, code, date: as for a
-    `Measurement`.
+    `Measurement`; the date has microseconds, which order runs.
     """
 
     KIND = "trial"
-    KEY = ("trial", "session", "number")
+    KEY = ("trial", "machine", "code", "session", "number")
     ABOVE_ZERO = ()
 
     trial: str
@@ -101,7 +102,7 @@ class TrialRun(_Record):
     number: int
     machine: str
     code: str
-    ns: float
+    ratio: float
     date: str
 
 

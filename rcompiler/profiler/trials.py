@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+import threading
 import uuid
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from rcompiler.astra.measurements import Measurements
 from rcompiler.profiler.index import ProfileIndex
@@ -12,10 +13,11 @@ from rcompiler.profiler.records import TrialRun
 
 
 class KeptMeasurements(Measurements):
-    """Measurements that are in the index as soon as they are made; those of others are there, too.
+    """Measurements that `keep` writes into the index; those of other processes are there, too.
 
-    The runs of a trial are written together, or not at all, whenever the process ends. Each has a
-    name: what is recorded twice, or exported and loaded again, is one run, and agrees with nobody.
+    Requests only note what they measure: they wait for no disk. The runs of a trial are written
+    together, or not at all, whenever the process ends. Each has a name: what is recorded twice, or
+    exported and loaded again, is one run, and agrees with nobody.
     """
 
     def __init__(
@@ -23,31 +25,54 @@ class KeptMeasurements(Measurements):
     ) -> None:
         """What the index has of this machine and version of the code.
 
-        machine, code: see `Measurement`. session: a name of this process, by default a new one.
+        machine, code: see `Measurement`; keys need not have them. session: a name of this process,
+        by default a new one.
         """
         super().__init__()
         self._index, self._machine, self._code = index, machine, code
         self._session, self._number = session or uuid.uuid4().hex, 0
+        self._waiting: list[TrialRun] = []
+        self._forgotten: set[str] = set()
+        self._lock = threading.Lock()
         for run in index.trials(machine, code):
-            if run.ns:
-                super().add(run.trial, [run.ns])
+            if run.ratio:
+                super().add(run.trial, [run.ratio])
             else:
                 super().fail(run.trial)
+        self._used.clear()
 
     def add(self, key: str, runs: Iterable[float]) -> None:
         found = [*runs]
         super().add(key, found)
-        self._keep(key, found)
+        self._note(key, found)
 
     def fail(self, key: str) -> None:
         super().fail(key)
-        self._keep(key, [0.0])
+        self._note(key, [0.0])
 
-    def _keep(self, key: str, runs: list[float]) -> None:
-        date = datetime.now(UTC).isoformat(timespec="seconds")
-        numbers = range(self._number, self._number + len(runs))
-        self._number += len(runs)
-        self._index.record(
-            TrialRun(key, self._session, number, self._machine, self._code, ns, date)
-            for number, ns in zip(numbers, runs, strict=True)
-        )
+    def forget(self) -> None:
+        super().forget()
+        with self._lock:
+            gone = {key for key in self._used if not self.failed(key)}
+            self._forgotten |= gone
+            self._waiting = [run for run in self._waiting if run.trial not in gone]
+
+    def keep(self) -> None:
+        """Write what was noted. In the thread that has opened the index, and outside of requests:
+        another process may have to be waited for."""
+        with self._lock:
+            runs, self._waiting = self._waiting, []
+            forgotten, self._forgotten = self._forgotten, set()
+        if runs or forgotten:
+            self._index.keep_trials(self._machine, self._code, runs, forgotten)
+
+    def _note(self, key: str, runs: list[float]) -> None:
+        date = datetime.datetime.now(datetime.UTC).isoformat()
+        with self._lock:
+            for ratio in runs:
+                self._waiting.append(
+                    TrialRun(
+                        key, self._session, self._number, self._machine, self._code, ratio, date
+                    )
+                )
+                self._number += 1

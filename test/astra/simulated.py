@@ -5,24 +5,30 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from rcompiler.astra import Explorer, Measurements, Node, Plan, Sample, Step
-from rcompiler.astra.explorer import FROZEN
+from rcompiler.astra.explorer import FROZEN, SERVE
+from rcompiler.astra.measurements import Known
 from rcompiler.astra.variables import WHOLE
 
 ENVIRONMENT = "machine"
 Times = Callable[[Plan], Mapping[str, float]]
 
 
-def explore(tree: Node, device: Times, times: Measurements) -> tuple[Plan, int]:
+def explore(
+    tree: Node, device: Times, times: Measurements, margin: float = 0.0
+) -> tuple[Plan, int]:
     """Settle a tree without noise: the plan that it pins, and how many plans were run."""
+    known = Known(times, ENVIRONMENT, margin)
     trials, plan = 0, dict[str, str]()
-    tree.settle(plan, times, ENVIRONMENT)
+    tree.settle(plan, known)
     while not tree.done:
         tree.propose(plan)
+        assert {*tree.names(plan)} == {*plan}  # of the branches that it takes, and no others
         runs = {scope: (ns, ns) for scope, ns in device(plan).items()}
+        assert tree.judged() <= {*runs}
         trials += 1
-        tree.observe(plan, runs, times, ENVIRONMENT)
+        tree.observe(plan, runs, known)
         plan = {}
-        tree.settle(plan, times, ENVIRONMENT)
+        tree.settle(plan, known)
     tree.propose(plan)
     return plan, trials
 
@@ -41,6 +47,7 @@ class Server:
     fails: Callable[[Plan], str | None] = lambda plan: None
     now: float = 0.0
     served: list[Step] = field(default_factory=list)
+    failures: int = 0
     total: float = 0.0  # ns of all requests
     usual: float = 0.0  # what the static plan would have taken, under the same noise
 
@@ -58,17 +65,25 @@ class Server:
 
     def request(self) -> None:
         step = self.explorer.next(self.now)
-        self.served.append(step)
-        if (scope := self.fails(step.plan)) is not None:
-            self.explorer.failed(step, scope or None)
-            return
+        plan = dict(step.plan)
+        self.served.append(Step(plan, step.kind))
         state = self.random.getstate()
         self.usual += self.noise(self.device(self.static), self.random).scopes[WHOLE]
         self.random.setstate(state)
-        sample = self.noise(self.device(step.plan), self.random)
-        self.total += sample.scopes[WHOLE]
-        self.now += sample.scopes[WHOLE] / 1e9
-        self.explorer.ran(step, sample, self.now)
+        sample = self.noise(self.device(plan), self.random)
+        self._spend(sample.scopes[WHOLE])
+        if (scope := self.fails(plan)) is None:
+            self.explorer.ran(step, sample, self.now)
+        else:  # the answer still comes
+            assert step.kind != SERVE
+            self.failures += 1
+            self.explorer.failed(step, sample.scopes[WHOLE], scope or None)
+            self._spend(self.noise(self.device(self.explorer.incumbent), self.random).scopes[WHOLE])
+        assert step.plan == plan  # nobody has changed it
+
+    def _spend(self, ns: float) -> None:
+        self.total += ns
+        self.now += ns / 1e9
 
 
 def quiet(scopes: Mapping[str, float], random: random.Random) -> Sample:

@@ -19,6 +19,7 @@ from rcompiler.astra import (
     Replicas,
     Variable,
 )
+from rcompiler.astra.measurements import Known
 from rcompiler.astra.separation import check_separation
 from rcompiler.astra.variables import WHOLE
 
@@ -95,7 +96,7 @@ def test_another_environment_begins_anew():
     times = Measurements()
     explore(leaf("a"), lambda plan: {"s": 1.0}, times)
     other = leaf("a")
-    other.settle({}, times, "another machine")
+    other.settle({}, Known(times, "another machine"))
     assert not other.done
 
 
@@ -133,41 +134,48 @@ def test_exhaustive_finds_what_brute_force_finds(seed):
 
 
 @st.composite
-def trees(draw, depth=2, scope="s"):
-    """Random trees with variables of different names."""
+def makers(draw, depth=3, scope="s"):
+    """What makes a random tree with variables of different names, as often as it is called."""
     number = [0]
 
     def make(depth: int, scope: str):
+        """A node as a call that makes it."""
         kind = draw(st.sampled_from(("leaf", "prefix", "parallel", "fork")[: 4 if depth else 1]))
         if kind == "leaf":
             number[0] += 1
-            return leaf(f"v{number[0]}", names("c", draw(st.integers(1, 3))), scope)
+            variable = Variable(f"v{number[0]}", names("c", draw(st.integers(1, 3))), scope)
+            return lambda: Leaf(variable)
         if kind == "prefix":
-            return Prefix(*(make(depth - 1, scope) for _ in range(draw(st.integers(1, 3)))))
+            parts = [make(depth - 1, scope) for _ in range(draw(st.integers(1, 3)))]
+            return lambda: Prefix(*(part() for part in parts))
         if kind == "parallel":
-            count = draw(st.integers(1, 3))
-            return Parallel(*(make(depth - 1, f"{scope}.{n}") for n in range(count)))
+            parts = [make(depth - 1, f"{scope}.{n}") for n in range(draw(st.integers(1, 3)))]
+            return lambda: Parallel(*(part() for part in parts))
         number[0] += 1
         head = Variable(f"v{number[0]}", names("h", draw(st.integers(1, 2))), scope)
-        return Fork(head, {choice: make(depth - 1, scope) for choice in head.choices})
+        bodies = {choice: make(depth - 1, scope) for choice in head.choices}
+        return lambda: Fork(head, {choice: body() for choice, body in bodies.items()})
 
     return make(depth, scope)
 
 
-@given(trees())
-@settings(max_examples=100, deadline=None)
-def test_each_choice_is_tried_once_in_each_context(tree):
-    seen, times = [], Measurements()
+@given(makers())
+@settings(max_examples=300, deadline=None)
+def test_a_restart_tries_nothing_again(make):
+    """Of any tree: a new one over the same times pins the same plan."""
+    times = Measurements()
 
     def device(plan):
-        seen.append(tuple(sorted(plan.items())))
-        scopes = {variable.scope for variable in tree.variables()}
-        return {scope: 1.0 + random.Random(f"{scope} {plan}").random() for scope in scopes}
+        scopes = {variable.scope for variable in make().variables()}
+        text = sorted(plan.items())
+        return {scope: 1.0 + random.Random(f"{scope} {text}").random() for scope in scopes}
 
+    tree = make()
     plan, trials = explore(tree, device, times)
     assert trials <= tree.trials()
-    assert {*plan} <= {variable.name for variable in tree.variables()}
     assert all(plan[v.name] in v.choices for v in tree.variables() if v.name in plan)
+    assert explore(make(), device, times) == (plan, 0)
+    tree.reset()
     assert explore(tree, device, times) == (plan, 0)
 
 
@@ -315,10 +323,10 @@ def test_times_are_believed_when_two_runs_agree():
 def test_what_failed_is_never_tried_again():
     times = Measurements()
     tree = leaf("a", ("0", "1", "2"))
-    plan = {}
-    tree.settle(plan, times, ENVIRONMENT)
+    plan, known = {}, Known(times, ENVIRONMENT)
+    tree.settle(plan, known)
     tree.propose(plan)
-    tree.fail(plan, times, ENVIRONMENT, "s")
+    assert not tree.fail(plan, known, "another scope") and tree.fail(plan, known, "s")
     plan, trials = explore(tree, lambda plan: {"s": 5.0 - int(plan["a"])}, times)
     assert (plan, trials) == ({"a": "2"}, 2)
     tree.reset()
@@ -339,3 +347,54 @@ def test_replicas_try_different_choices_at_once():
     plan, trials = explore(Replicas(*layers), device, Measurements())
     assert trials == 1 and {*proposed[0].values()} == {*names("k", 12)}
     assert {*plan.values()} == {"k7"}
+
+
+def test_a_fork_inside_of_a_fork_has_the_variables_of_its_branch():
+    """Memory, then segment cuts, as in the notes to Astra §4.3."""
+
+    def make():
+        cuts = {"c0": leaf("x", ("0", "1")), "c1": leaf("y", ("0", "1"))}
+        cut = Fork(Variable("cut", ("c0", "c1"), WHOLE), cuts)
+        bodies = {"m0": leaf("z", ("0", "1")), "m1": cut}
+        return Prefix(Fork(Variable("memory", ("m0", "m1"), WHOLE), bodies), leaf("w", ("0", "1")))
+
+    def device(plan):
+        ns = 10.0 - (plan["memory"] == "m1") - (plan.get("cut") == "c1") - (plan["w"] == "1")
+        return {"s": ns, WHOLE: ns}
+
+    times = Measurements()
+    plan, trials = explore(make(), device, times)
+    assert {k: plan[k] for k in ("memory", "cut", "w")} == {"memory": "m1", "cut": "c1", "w": "1"}
+    assert {*plan} == {"memory", "cut", "y", "w"} and trials == make().trials() == 12
+    assert explore(make(), device, times) == (plan, 0)
+
+
+def test_what_is_hardly_better_changes_no_choice():
+    def device(plan):
+        return {"s": 1.0 - 0.02 * (plan["a"] == "1") - 0.04 * (plan["b"] == "1")}
+
+    tree = Prefix(leaf("a", ("0", "1")), leaf("b", ("0", "1")))
+    assert explore(tree, device, Measurements(), 0.03)[0] == {"a": "0", "b": "1"}
+
+
+def test_where_everything_fails_there_is_no_hope():
+    times = Measurements()
+    known, tree = Known(times, ENVIRONMENT), Prefix(leaf("a", ("0", "1")), leaf("b", ("0",)))
+    for _ in range(2):
+        plan = {}
+        tree.settle(plan, known)
+        assert not tree.hopeless
+        assert tree.fail(plan, known, None)
+    assert tree.hopeless
+
+
+def test_another_machine_is_measured_anew_but_for_what_failed():
+    times = Measurements()
+    times.fail("failed")
+    times.add("known", (1.0, 1.0))
+    later = Measurements()
+    later.add("of another model", (1.0, 1.0))
+    for own in (times, later):
+        own.trusted("asked for")
+        own.forget()
+    assert [*times.items()] == [("failed", (math.inf,))] and [*later.items()] == []

@@ -6,12 +6,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import warnings
 
 import pytest
 
 from rcompiler.astra import Leaf, Measurements, Prefix, Variable
+from rcompiler.astra.measurements import Known
 from rcompiler.profiler.index import ProfileIndex
 from rcompiler.profiler.records import Measurement, table
 from rcompiler.profiler.trials import KeptMeasurements
@@ -26,18 +28,26 @@ def opened(path, machine="machine", **options) -> KeptMeasurements:
     return KeptMeasurements(ProfileIndex(path), machine, "code", **options)
 
 
+def kept(path, *runs: float, key: str = "key", **options) -> None:
+    times = opened(path, **options)
+    times.add(key, runs)
+    times.keep()
+
+
 def settled(times: Measurements) -> tuple[dict[str, str], int]:
     """The plan of a small tree, and how many trials it took."""
     tree = Prefix(*(Leaf(Variable(name, ("x", "y", "z"), "s")) for name in "ab"))
-    plan, trials = dict[str, str](), 0
-    tree.settle(plan, times, "e")
+    plan, trials, known = dict[str, str](), 0, Known(times, "e")
+    tree.settle(plan, known)
     while not tree.done:
         tree.propose(plan)
         trials += 1
-        ns = 10.0 + 3 * (plan["a"] != "y") + (plan["b"] != "z")
-        tree.observe(plan, {"s": (ns, ns)}, times, "e")
+        ratio = 1.0 - 0.3 * (plan["a"] == "y") - 0.1 * (plan["b"] == "z")
+        tree.observe(plan, {"s": (ratio, ratio)}, known)
         plan = {}
-        tree.settle(plan, times, "e")
+        tree.settle(plan, known)
+    if isinstance(times, KeptMeasurements):
+        times.keep()
     return plan, trials
 
 
@@ -48,26 +58,87 @@ def test_a_second_process_tries_nothing(path):
 
 
 def test_one_run_is_not_believed_and_two_of_two_processes_are(path):
-    opened(path).add("key", [100.0])
+    kept(path, 1.0)
     assert opened(path).trusted("key") is None
-    opened(path).add("key", [101.0])
-    assert opened(path).trusted("key") == 100.5
+    kept(path, 1.01)
+    assert opened(path).trusted("key") == pytest.approx(1.005)
 
 
 def test_a_run_that_is_recorded_twice_is_one(path):
     for _ in range(2):  # as by a process that does not know that it was written
-        opened(path, session="one").add("key", [100.0])
+        kept(path, 1.0, session="one")
     assert opened(path).trusted("key") is None
     lines = [*ProfileIndex(path).export()]
     ProfileIndex(path).load(lines)
     assert len(lines) == 1 and opened(path).trusted("key") is None
+    other = ProfileIndex(path)
+    other.load(lines, machine="other")  # a copy: it stays what it was here
+    assert dict(opened(path).items()) == dict(opened(path, "other").items()) == {"key": (1.0,)}
 
 
 def test_what_stopped_stays_dropped(path):
-    opened(path).fail("key")
+    first = opened(path)
+    first.fail("key")
+    first.keep()
     later = opened(path)
     later.add("key", [1.0, 1.0])
-    assert later.failed("key") and opened(path).failed("key")
+    assert later.failed("key")
+    later.forget()
+    later.keep()
+    assert opened(path).failed("key")
+
+
+def test_the_last_runs_of_a_trial_are_kept(path):
+    times = opened(path)
+    for number in range(100):
+        times.add("key", [1.0 + number])
+        if number % 7 == 0:
+            times.keep()
+    times.keep()
+    assert dict(opened(path).items()) == {"key": (97.0, 98.0, 99.0, 100.0)}
+    assert len([*ProfileIndex(path).export()]) == 4
+
+
+def test_what_is_forgotten_is_gone_for_all(path):
+    times = opened(path)
+    times.add("key", [1.0, 1.0])
+    times.keep()
+    kept(path, 5.0, key="of another model")
+    times.forget()
+    times.add("key", [2.0])  # and measured anew
+    times.keep()
+    assert dict(opened(path).items()) == {"key": (2.0,), "of another model": (5.0,)}
+
+
+def test_a_request_in_another_thread_waits_for_no_file(path):
+    """The thread of a request has not opened the index, and another process may write to it."""
+    times = opened(path)
+    with sqlite3.connect(path) as busy:
+        busy.execute("BEGIN IMMEDIATE")
+        request = threading.Thread(target=times.add, args=("key", [1.0, 1.0]))
+        start = time.monotonic()
+        request.start()
+        request.join()
+        assert time.monotonic() - start < 5
+    busy.close()
+    times.keep()
+    assert opened(path).trusted("key") == 1.0
+
+
+def test_a_use_of_the_index_in_another_thread_is_no_damage(path):
+    index, caught = ProfileIndex(path), []
+
+    def use():
+        try:
+            index.trials("machine", "code")
+        except sqlite3.ProgrammingError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    assert caught and index.trials("machine", "code") == []
+    assert not path.with_suffix(".damaged").exists()
 
 
 def test_an_index_of_the_layout_before_is_converted_without_loss(path):
@@ -79,7 +150,7 @@ def test_an_index_of_the_layout_before_is_converted_without_loss(path):
     old.close()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        opened(path).add("key", [1.0, 1.0])
+        kept(path, 1.0, 1.0)
         assert ProfileIndex(path).find("op", "machine", "code") == {"tile": one}
         assert opened(path).trusted("key") == 1.0
 
@@ -92,7 +163,8 @@ from rcompiler.profiler.trials import KeptMeasurements
 times = KeptMeasurements(ProfileIndex(Path(sys.argv[1])), "machine", "code", sys.argv[2])
 print("ready", flush=True)
 for number in range(int(sys.argv[3])):
-    times.add(f"{sys.argv[2]} {number}", [100.0 + number, 100.0 + number])
+    times.add(f"{sys.argv[2]} {number}", [1.0 + number, 1.0 + number])
+    times.keep()
 """
 
 
@@ -133,4 +205,6 @@ def test_killed_at_random_moments(path):
 def test_the_table_of_trials_has_one_row_for_each_run():
     from rcompiler.profiler.records import TrialRun
 
-    assert table(TrialRun).endswith("PRIMARY KEY (trial, session, number)) WITHOUT ROWID")
+    assert table(TrialRun).endswith(
+        "PRIMARY KEY (trial, machine, code, session, number)) WITHOUT ROWID"
+    )
