@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from levels import HERE
 from onnx import TensorProto, helper, numpy_helper
 
 import rcompiler
@@ -132,7 +133,7 @@ def test_files_for_gpus_make_their_weights_as_well(target, tmp_path):
     assert len(loaded.storage.section(loaded.constants)) <= 1.1 * proto.ByteSize()
 
 
-@pytest.mark.parametrize("level", ["x86-64", "v3", "v4"])
+@pytest.mark.parametrize("level", HERE)
 def test_each_level_of_a_cpu_packs_what_its_file_keeps_once(level):
     proto = tied()
     [artifact] = artifacts_for(proto, to_option(cpu_device(level, 2)))
