@@ -4,7 +4,8 @@ Pure Python; no clock, no machine, no IR. A compiler enumerates *adaptive variab
 without times. What is here wires them by times alone, and knows nothing of legality:
 
     variables      a variable, its choices, and the key of a measured time in its context
-    tree           the order of the trials: parallel, prefix, exhaustive, fork, replicas
+    tree           the order of the trials: parallel, prefix and fork of other nodes
+    choices        its leaves: one variable, an exhaustive few, replicas in equal scopes
     separation     refuses trees whose times could not be told apart
     measurements   times by key, believed when two runs agree
     race           pairs of a candidate and the incumbent, and what they prove under noise

@@ -27,9 +27,9 @@ from statistics import median
 from rcompiler.astra.budget import Budget
 from rcompiler.astra.drift import Drift
 from rcompiler.astra.measurements import Known, Measurements
-from rcompiler.astra.race import Race, Ratios, Rules, floor, quartile
+from rcompiler.astra.node import Node, noted
+from rcompiler.astra.race import Race, Ratios, Rules, noise_floor, quartile
 from rcompiler.astra.separation import check_separation
-from rcompiler.astra.tree import Node, noted
 from rcompiler.astra.variables import WHOLE, Plan, mangled
 
 SERVE, INCUMBENT, CANDIDATE, WARM = "serve", "incumbent", "candidate", "warm"
@@ -240,7 +240,7 @@ class Explorer:
             return
         self._ratios.append(ratios)
         if self.phase == CALIBRATION and len(self._ratios) == self._settings.calibration:
-            self._noise = floor(self._ratios)
+            self._noise = noise_floor(self._ratios)
             self._next_trial()
         elif self.phase == DUEL and len(self._ratios) == self._settings.duel:
             self._decided()

@@ -1,7 +1,7 @@
 """What was measured by mangled key, and which of it is believed.
 
 A time is believed when two runs, taken apart from one another, agree. One run alone, or runs that
-differ, only say what to try first. What failed is never tried again.
+differ, decide nothing. What failed is never tried again.
 
 Times are ratios: of a candidate to the incumbent that ran beside it. Nanoseconds of one day are no
 nanoseconds of another.
@@ -58,11 +58,6 @@ class Measurements:
                 if high <= (1 + AGREE) * low:
                     return (low + high) / 2
         return None
-
-    def prior(self, key: str) -> float | None:
-        """The last run, believed or not: it orders candidates, and decides nothing."""
-        runs = self._runs.get(key)
-        return runs[-1] if runs else None
 
     def items(self) -> Iterator[tuple[str, tuple[float, ...]]]:
         """All keys with their runs, sorted by key."""

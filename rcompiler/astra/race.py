@@ -32,8 +32,8 @@ class Race:
     """Two blocks of pairs, see `between`: whoever adds pairs waits there.
 
     scopes: whose times judge the candidate; the others are the same plan. noise: how far equal
-    plans seem to differ, by scope, see `floor`; the margin is at least twice that. blocks: of each
-    that is over the lower quartile of the ratios of each scope.
+    plans seem to differ, by scope, see `noise_floor`; the margin is at least twice that. blocks: of
+    each that is over the lower quartile of the ratios of each scope.
     """
 
     rules: Rules
@@ -91,7 +91,7 @@ def quartile(values: Sequence[float], *, upper: bool = False) -> float:
     return ordered[(len(ordered) - 1) // 4]
 
 
-def floor(pairs: Sequence[Ratios]) -> dict[str, float]:
+def noise_floor(pairs: Sequence[Ratios]) -> dict[str, float]:
     """How far equal plans seem to differ, by scope: lower quartiles of four pairs, from 1; their
     median.
 

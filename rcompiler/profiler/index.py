@@ -13,7 +13,7 @@ import os
 import sqlite3
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from rcompiler.profiler.records import (
     ProgramTime,
     Record,
     TrialRun,
-    columns,
     from_line,
     to_line,
 )
@@ -35,6 +34,7 @@ from rcompiler.profiler.storage import (
     NewerLayout,
     bytes_of,
     give_back,
+    insert,
     opened,
     remove_version,
     select,
@@ -126,17 +126,12 @@ class ProfileIndex:
             f"DELETE FROM trial WHERE {where} AND (session, number) NOT IN (SELECT session, number "
             f"FROM trial WHERE {where} ORDER BY date DESC, session DESC, number DESC LIMIT {KEPT})"
         )
-        names = columns(TrialRun)
-        insert = (
-            f"INSERT OR REPLACE INTO trial ({', '.join(names)}) "
-            f"VALUES ({', '.join('?' * len(names))})"
-        )
 
         def write(connection: sqlite3.Connection) -> None:
             with writing(connection):
                 for trial in sorted(forgotten):
                     connection.execute(f"DELETE FROM trial WHERE {where}", (trial, machine, code))
-                connection.executemany(insert, [astuple(run) for run in runs])
+                insert(connection, runs)
                 for trial in sorted({run.trial for run in runs}):
                     connection.execute(older, 2 * (trial, machine, code))
 
@@ -144,17 +139,11 @@ class ProfileIndex:
 
     def record(self, records: Iterable[Record]) -> None:
         """Keep these, instead of older ones for the same kernels and programs."""
-        rows: dict[str, list[tuple[object, ...]]] = {kind: [] for kind in KINDS}
-        for record in records:
-            rows[record.KIND].append(astuple(record))
+        found = [*records]
 
         def write(connection: sqlite3.Connection) -> None:
             with connection:
-                for kind, values in rows.items():
-                    names = columns(KINDS[kind])
-                    marks = ", ".join("?" * len(names))
-                    how = f"INSERT OR REPLACE INTO {kind} ({', '.join(names)}) VALUES ({marks})"
-                    connection.executemany(how, values)
+                insert(connection, found)
 
         self._try(write)
 

@@ -1,8 +1,9 @@
 """The file of a profile index: whose it is, which layout its tables have, and older layouts."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,18 @@ def give_back(connection: sqlite3.Connection) -> None:
     """Make the file as small as what it holds, unless another process is using it."""
     with suppress(sqlite3.OperationalError):
         connection.execute("VACUUM")
+
+
+def insert(connection: sqlite3.Connection, records: Iterable[Record]) -> None:
+    """Records of any kinds, in the place of those with the same keys."""
+    rows: dict[str, list[tuple[object, ...]]] = {kind: [] for kind in KINDS}
+    for record in records:
+        rows[record.KIND].append(astuple(record))
+    for kind, values in rows.items():
+        names = columns(KINDS[kind])
+        marks = ", ".join("?" * len(names))
+        how = f"INSERT OR REPLACE INTO {kind} ({', '.join(names)}) VALUES ({marks})"
+        connection.executemany(how, values)
 
 
 def select(

@@ -80,9 +80,9 @@ class Pace:
     def _watched(self, wall: int, cpu: int) -> None:
         self._walls.append(wall)
         self._disturbed += self._is_disturbed(wall, cpu)
-        if len(self._walls) - self._disturbed > _WATCHED - _MOST:
-            self._begin_sampling()
         if self._disturbed < _MOST:
+            if len(self._walls) - self._disturbed > _WATCHED - _MOST:  # an accident
+                self._begin_sampling()
             return
         self._usual = median(self._walls)
         self._step, self._took = LaunchMode.ALONE, self._tried

@@ -24,7 +24,7 @@ from rcompiler.astra.budget import Budget
 from rcompiler.astra.distributions import distributions
 from rcompiler.astra.drift import Drift
 from rcompiler.astra.explorer import CALIBRATION, CANDIDATE, DUEL, FROZEN, INCUMBENT, SERVE, WARM
-from rcompiler.astra.race import Race, Rules, floor, quartile
+from rcompiler.astra.race import Race, Rules, noise_floor, quartile
 from rcompiler.astra.variables import WHOLE
 
 UNIT = (
@@ -442,10 +442,10 @@ def test_the_budget_holds_whatever_trials_cost(costs, seed):
 def test_quartiles():
     assert quartile([4.0, 1.0, 3.0, 2.0]) == 1.0 and quartile([4.0, 1.0, 3.0, 2.0], upper=True) == 4
     assert quartile([5.0, 1.0, 3.0, 2.0, 4.0]) == 2.0
-    assert floor([{"s": ratio} for ratio in (1.0, 1.02, 1.02, 1.02)]) == {"s": 0.0}
-    found = floor([{"s": 1.04, "t": 1.0}] * 4 + [{"s": 1.0, "t": 1.0}] * 3)
+    assert noise_floor([{"s": ratio} for ratio in (1.0, 1.02, 1.02, 1.02)]) == {"s": 0.0}
+    found = noise_floor([{"s": 1.04, "t": 1.0}] * 4 + [{"s": 1.0, "t": 1.0}] * 3)
     assert found == {"s": pytest.approx(0.04), "t": 0.0}
-    assert floor([]) == {}
+    assert noise_floor([]) == {}
 
 
 def test_a_race_is_short_where_it_is_clear():
