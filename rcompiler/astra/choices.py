@@ -62,7 +62,7 @@ class Exhaustive(Node):
                 self._best = self._trials[pinned(self._ratios, self._start, known.margin)]
                 self.done = True
                 break
-            found = known.times.trusted(self._key(plan, known.environment))
+            found = known.times.trusted(self._key(plan, known))
             if found is None:
                 break
             self._ratios.append(found)
@@ -76,14 +76,14 @@ class Exhaustive(Node):
 
     def observe(self, plan: Plan, runs: Runs, known: Known) -> None:
         if not self.done:
-            key = self._key(plan, known.environment)
+            key = self._key(plan, known)
             self._ratios.append(noted(key, runs[self.scope], known))
             self.settle(plan, known)
 
     def fail(self, plan: Plan, known: Known, scope: str | None) -> bool:
         if self.done or scope not in (None, self.scope):
             return False
-        known.times.fail(self._key(plan, known.environment))
+        known.times.fail(self._key(plan, known))
         self._ratios.append(math.inf)
         self.settle(plan, known)
         return True
@@ -92,8 +92,10 @@ class Exhaustive(Node):
         self.done, self._start, self._best = False, None, self._trials[0]
         self._ratios: list[float] = []  # of the trials so far
 
-    def _key(self, plan: Plan, environment: str) -> str:
+    def _key(self, plan: Plan, known: Known) -> str:
         one, trial = self._variables[0], self._trials[len(self._ratios)]
+        names = [*(variable.name for variable in self._variables), *self._context]
+        environment = known.beside(self.scope, names)
         if len(self._variables) == 1:
             return one.key(plan, trial[0], environment)
         roles = [variable.role or variable.name for variable in self._variables]
@@ -145,7 +147,7 @@ class Replicas(Node):
     def settle(self, plan: Plan, known: Known) -> None:
         if not self.done:
             for choice in self._choices:
-                key = self._variables[0].key(plan, choice, known.environment)
+                key = self._key(self._variables[0], plan, choice, known)
                 found = known.times.trusted(key)
                 if found is not None:
                     self._ratios[choice] = found
@@ -163,7 +165,7 @@ class Replicas(Node):
         if self.done:
             return
         for variable, choice in self._proposed():
-            key = variable.key(plan, choice, known.environment)
+            key = self._key(variable, plan, choice, known)
             self._ratios[choice] = noted(key, runs[variable.scope], known)
         self.settle(plan, known)
 
@@ -173,7 +175,7 @@ class Replicas(Node):
             return False
         for variable, choice in self._proposed():
             if scope in (None, variable.scope):
-                known.times.fail(variable.key(plan, choice, known.environment))
+                known.times.fail(self._key(variable, plan, choice, known))
                 self._ratios[choice] = math.inf
         self.settle(plan, known)
         return True
@@ -181,6 +183,10 @@ class Replicas(Node):
     def reset(self) -> None:
         self.done, self._best = False, self._choices[0]
         self._ratios: dict[str, float] = {}
+
+    def _key(self, variable: Variable, plan: Plan, choice: str, known: Known) -> str:
+        names = [variable.name, *variable.context]
+        return variable.key(plan, choice, known.beside(variable.scope, names))
 
     def _proposed(self) -> list[tuple[Variable, str]]:
         """The choice of each scope: the next ones that are not known, again and again."""

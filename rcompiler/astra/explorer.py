@@ -269,10 +269,9 @@ class Explorer:
             self._end_tree()
 
     def _known(self) -> Known:
-        """Times are ratios to the incumbent: it is a part of their keys."""
-        incumbent = mangled([text for item in sorted(self.incumbent.items()) for text in item])
-        environment = f"{self._environment} {incumbent}"
-        return Known(self._times, environment, self._settings.rules.margin)
+        """Times are ratios to the incumbent: what it chose is a part of their keys."""
+        margin = self._settings.rules.margin
+        return Known(self._times, self._environment, self.incumbent, margin)
 
     def _is_known(self) -> bool:
         """Whether all times of the tree are there already: nothing has to be tried."""
@@ -318,7 +317,7 @@ class Explorer:
 
     def _duel_key(self) -> str:
         items = [text for item in sorted(self._candidate.items()) for text in item]
-        return mangled([self._known().environment, "duel", *items])
+        return mangled([self._known().beside(WHOLE, ()), "duel", *items])
 
     def _decided(self) -> None:
         """Of the final duel: what is hardly better is not worth a change."""

@@ -8,8 +8,10 @@ nanoseconds of another.
 """
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from rcompiler.astra.variables import WHOLE, Plan, mangled
 
 AGREE = 0.03  # relative: runs that differ by no more than this are one time
 KEPT = 4  # last runs of a key
@@ -70,10 +72,29 @@ class Known:
     """What a tree is settled with.
 
     times: of all keys. environment: a part of each key: machine, version of the code, bucket of
-    shapes, and the incumbent that times are ratios to. margin: a gain over the first choice that is
-    worth a change.
+    shapes. incumbent: the plan that times are ratios to. margin: a gain over the first choice that
+    is worth a change.
     """
 
     times: Measurements
     environment: str
+    incumbent: Plan = field(default_factory=dict)
     margin: float = 0.0
+
+    def beside(self, scope: str, names: Collection[str]) -> str:
+        """The environment, with what the incumbent has chosen where a ratio depends on it.
+
+        The time of a scope in the incumbent is a matter of the variables that the time of this
+        scope depends on: what another segment does is no part of it, and may change. That of the
+        whole model is a matter of all of them; so is that of a scope that the incumbent has not,
+        which is compared with its whole.
+
+        names: variables that the time of the scope depends on.
+        """
+        if not self.incumbent:
+            return self.environment
+        local = scope != WHOLE and all(name in self.incumbent for name in names)
+        if local:
+            return mangled([self.environment, *(self.incumbent[name] for name in names)])
+        items = [text for item in sorted(self.incumbent.items()) for text in item]
+        return mangled([self.environment, "", *items])

@@ -186,7 +186,7 @@ class Fork(Node):
             self._body.settle(plan, known)
             if not self._body.done:
                 return
-            found = known.times.trusted(self._key(plan, known.environment))
+            found = known.times.trusted(self._key(plan, known))
             if self._body.hopeless:
                 found = math.inf
             if found is None:
@@ -204,7 +204,7 @@ class Fork(Node):
         if self.done:
             return
         if self._body.done:
-            key = self._key(plan, known.environment)
+            key = self._key(plan, known)
             self._ratios.append(noted(key, runs[self._head.scope], known))
         else:
             self._body.observe(plan, runs, known)
@@ -217,7 +217,7 @@ class Fork(Node):
         if not self._body.done:
             dropped = self._body.fail(plan, known, scope)
         elif dropped:
-            known.times.fail(self._key(plan, known.environment))
+            known.times.fail(self._key(plan, known))
             self._ratios.append(math.inf)
         self.settle(plan, known)
         return dropped
@@ -245,7 +245,8 @@ class Fork(Node):
         plan[self._head.name] = choice
         self._bodies[choice].default(plan)
 
-    def _key(self, plan: Plan, environment: str) -> str:
+    def _key(self, plan: Plan, known: Known) -> str:
         """Of the finished plan: what its body has pinned is a part of it."""
-        own = self._head.key(plan, self._choice, environment)
+        names = [self._head.name, *self._head.context]
+        own = self._head.key(plan, self._choice, known.beside(self._head.scope, names))
         return mangled([own, *(plan[name] for name in dict.fromkeys(self._body.names(plan)))])

@@ -17,7 +17,7 @@ def explore(
     tree: Node, device: Times, times: Measurements, margin: float = 0.0
 ) -> tuple[Plan, int]:
     """Settle a tree without noise: the plan that it pins, and how many plans were run."""
-    known = Known(times, ENVIRONMENT, margin)
+    known = Known(times, ENVIRONMENT, margin=margin)
     trials, plan = 0, dict[str, str]()
     tree.settle(plan, known)
     while not tree.done:

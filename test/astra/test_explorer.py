@@ -92,6 +92,52 @@ def test_a_second_process_tries_nothing():
     assert other.phase == CALIBRATION
 
 
+def test_only_the_segment_of_a_changed_operator_is_tried_again():
+    """And of renamed operators none."""
+
+    def model(first: str, second: str, prefix: str = "") -> Prefix:
+        return Prefix(
+            Parallel(
+                *(
+                    Leaf(
+                        Variable(
+                            f"{prefix}{signature}{place}",
+                            names(signature, 3),
+                            f"{prefix}segment {place}",
+                            role="kernel",
+                            scope_signature=signature,
+                        )
+                    )
+                    for place, signature in enumerate((first, second))
+                )
+            )
+        )
+
+    def serve(tree: Prefix) -> dict[str, int]:
+        costs = {"0": 1.0, "1": 0.7, "2": 0.9}
+
+        def times(plan):
+            named = {v.name: v.scope for v in tree.variables()}
+            return summed({named[n]: UNIT * costs[c[-1]] for n, c in plan.items()})
+
+        explorer = Explorer(tree, known, ENVIRONMENT, settings=QUICK, budget=replace(FREE))
+        own = Server(explorer, times, quiet)
+        own.serve(2000)
+        assert {choice[-1] for choice in explorer.incumbent.values()} == {"1"}
+        return kinds(own.served)
+
+    known = Measurements()
+    assert serve(model("conv", "fc"))[WARM] == 2 + 1  # and the duel
+    assert WARM not in serve(model("conv", "fc"))
+    changed = model("conv", "pool")
+    explorer = Explorer(changed, known, ENVIRONMENT, settings=QUICK)
+    assert explorer.phase == CALIBRATION
+    conv, pool = (part for part in changed.parts[0].parts)
+    assert conv.done and not pool.done
+    renamed = Explorer(model("conv", "fc", "renamed "), known, ENVIRONMENT, settings=QUICK)
+    assert renamed._tree.done
+
+
 @pytest.mark.parametrize("worse", [1.05, 3.0])
 @pytest.mark.parametrize("noise", [quiet, jitter(0.02), neighbours])
 @pytest.mark.parametrize("seed", range(5))
