@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rcompiler.device.model import Device
-from rcompiler.options import Kernels, PolicyChoice, RollerPolicy, Roots
+from rcompiler.options import Kernels, Memory, PolicyChoice, RollerPolicy, Roots
 from rcompiler.passes import Element, Pipeline
 from rcompiler.passes.roller_tile import RollerTile
 
@@ -30,6 +30,7 @@ class Lowering(Pipeline):
         eus: how many EUs there are; 0: all of the device.
         policy: who schedules.
         kernels: which rKernels of an operator run.
+        memory: how temporary tensors get their bytes.
     """
 
     device: Device
@@ -42,6 +43,7 @@ class Lowering(Pipeline):
     eus: int = 0
     policy: PolicyChoice = "rammer"
     kernels: Kernels = "auto"
+    memory: Memory = "auto"
 
     def passes(self) -> list[Element]:
         found = self.to_rtask()

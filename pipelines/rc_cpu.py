@@ -66,7 +66,7 @@ class RcCpu(Lowering):
         ]
 
     def to_vdevice(self) -> list[Element]:
-        return [RammerSchedule(self.policy, self.eus, self.kernels), RcTileKernels()]
+        return [RammerSchedule(self.policy, self.eus, self.kernels, self.memory), RcTileKernels()]
 
 
 def _cpu(target: str) -> Device:

@@ -77,4 +77,4 @@ class RcGpu(Lowering):
 
     def to_vdevice(self) -> list[Element]:
         pinned = [VdevicePin(), VdevicePrefetch()] if self.device.is_nvidia else []
-        return [RammerSchedule(self.policy, self.eus, self.kernels), *pinned]
+        return [RammerSchedule(self.policy, self.eus, self.kernels, self.memory), *pinned]

@@ -45,6 +45,7 @@ from rcompiler.passes.tiling.claims import check_claims
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.program import MAX_EUS
 from rcompiler.schedule_text import is_schedule_form, mlir_form
+from rcompiler.tuning.compiled import checked_budget, tuned_model
 
 
 def compile_onnx(
@@ -61,6 +62,7 @@ def compile_onnx(
     fusion: bool = True,
     normalise: bool = True,
     tune: Tune = "off",
+    tune_budget: float | None = None,
     roots: Roots = "auto",
     precision: Precision = "f32",
     machine_code: bool = True,
@@ -98,7 +100,14 @@ def compile_onnx(
             need not wait for one another; without it and fusion the operators are those that the
             graph writes.
         tune: "off": tiles are chosen by the cost model alone; "kernels": the fastest of the ten
-            best by the model, measured on this machine once and kept in the cache.
+            best by the model, measured on this machine once and kept in the cache; "warmup": plans
+            are explored on random inputs before this returns (fusion groups, kernels, EUs and how
+            they wait, memory), the best one is kept in the cache, and with it the model is
+            compiled from then on; "online": plans that change no bit of any result (EUs, how they
+            wait, memory) are explored by the calls of the model, each of which answers once.
+        tune_budget: for "warmup" seconds (60), after which the static plan is returned and the
+            next call goes on where this one stopped; for "online" the share of the served time that
+            trials may add (0.02).
         roots: how 3x3 convolutions are computed: "auto", as is predicted to be the fastest;
             "direct", as sums of all products; "winograd2" or "winograd4", by Winograd's F(2x2) or
             F(4x4) wherever it can be (`rcompiler.roller.roots` has their errors).
@@ -130,7 +139,13 @@ def compile_onnx(
         CompilerError: an option has no such value, or does not fit the others.
     """
     given = dict(locals())
+    budget = checked_budget(tune, tune_budget)
     if isolate.space_is_scarce():
+        if tune == "online":
+            raise DeviceError(
+                "tune='online' keeps the plans of a model in this process, and a limit leaves it "
+                "little address space; leave tune out, or raise the limit"
+            )
         return isolate.compile_onnx(**given)
     if not deterministic:
         raise CompilerError(
@@ -157,6 +172,8 @@ def compile_onnx(
             "GPU; leave it out: the figures of its record choose the tiles"
         )
     chosen = given_device(target, base, device)
+    if tune in ("warmup", "online"):
+        return tuned_model(model, shapes, values, options, base, chosen, budget, progress)
     run = Compilation(options, base, CompilationSteps(progress))
     [artifact] = run.from_onnx(model, shapes, values, chosen, [options])
     return model_of(artifact)

@@ -184,7 +184,9 @@ class CompiledModel(Explained, Portable, Executable):
             ScheduleError: its schedule is not proved right.
             DeviceError: memory or threads are refused.
         """
-        self._options = {"eus": eus, **options}
+        # plans are of one model: a copy runs what serves now
+        kept = {name: value for name, value in options.items() if name != "plans"}
+        self._options = {"eus": eus, **kept}
         super().__init__(artifact, eus, validate=prove, **options)
 
 

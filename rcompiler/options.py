@@ -15,8 +15,9 @@ from rcompiler.errors import CompilerError
 Policy = Literal["base", "wave", "bsp", "merge", "rammer", "list", "dynamic"]
 Kernels = Literal["auto", "select", "fast", "efficient"]
 RollerPolicy = Literal["roller", "osdi22"]
-Tune = Literal["off", "kernels"]
+Tune = Literal["off", "kernels", "warmup", "online"]
 Precision = Literal["f32", "tf32", "f16", "bf16"]
+Memory = Literal["auto", "reuse", "apart"]
 Roots = Literal["auto", "direct", "winograd2", "winograd4"]
 
 DEFAULT = "default"  # the name of the device record of this machine that is not measured
@@ -24,6 +25,7 @@ DEFAULT = "default"  # the name of the device record of this machine that is not
 _CHOICES = {
     "kernels": Kernels,
     "roller_policy": RollerPolicy,
+    "memory": Memory,
     "precision": Precision,
 }
 
@@ -133,6 +135,7 @@ class CompileOptions:
         roots: algorithm of 3x3 convolutions.
         precision: how the matrix units of a GPU multiply factors of f32; "f32": they do not.
         machine_code: for a GPU, assemble it ahead of time, for NVIDIA where ptxas is found.
+        memory: how temporary tensors get their bytes, see `rammer.schedule`.
         or_wave: take the policy "wave" instead where a GPU does not run the blocks of its schedule,
             which wait for one another, at the same time.
 
@@ -153,6 +156,7 @@ class CompileOptions:
     precision: Precision = "f32"
     machine_code: bool = True
     or_wave: bool = False
+    memory: Memory = "auto"
 
     def __post_init__(self) -> None:
         for name in ("fusion", "normalise", "machine_code", "or_wave"):

@@ -14,9 +14,9 @@ from onnx import ModelProto
 
 from rcompiler.errors import CompilerError
 from rcompiler.model import GpuModel
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import _measure
 from rcompiler.tools._baselines import BASELINES, Bound, Feeds
-from rcompiler.tools._data import random_inputs
 from rcompiler.tools._judge import Judge
 from rcompiler.tools._sources import Source, resolve
 

@@ -22,9 +22,10 @@ import numpy as np
 import onnx
 
 from rcompiler.errors import CompilerError
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools._beside_engine import ONE_EU, OURS, Engine, Loaded
 from rcompiler.tools._console import doing, table
-from rcompiler.tools._data import random_inputs, save_outputs
+from rcompiler.tools._data import save_outputs
 from rcompiler.tools._judge import Judge
 from rcompiler.tools._sources import Source, resolve
 

@@ -26,8 +26,8 @@ from rcompiler.profiler.profile import Profile
 from rcompiler.profiler.records import ProgramTime
 from rcompiler.profiler.storage import NAME
 from rcompiler.profiler.tuner import kernel_tuner
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools._console import number, table
-from rcompiler.tools._data import random_inputs
 from rcompiler.tools._measure import interleaved, percentiles
 from rcompiler.tools._progress import Progress
 

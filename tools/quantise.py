@@ -20,8 +20,9 @@ import numpy as np
 import onnx
 
 from rcompiler.errors import ToolError
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools._command import Command
-from rcompiler.tools._data import declared_inputs, random_inputs
+from rcompiler.tools._data import declared_inputs
 
 SAMPLES = 4  # inputs that it is calibrated by
 

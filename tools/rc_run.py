@@ -23,9 +23,10 @@ from rcompiler.errors import CompilerError
 from rcompiler.model import GpuModel, Model
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.support.installed import require_compiler
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import complain, report, table
-from rcompiler.tools._data import parse_ranges, random_inputs, read_inputs, save_outputs
+from rcompiler.tools._data import parse_ranges, read_inputs, save_outputs
 from rcompiler.tools._progress import progress
 from rcompiler.tools._reference import ENGINES, reference
 from rcompiler.tools._sources import Source, add_compile_options, check_eus, resolve, values_of

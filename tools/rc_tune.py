@@ -5,6 +5,8 @@ rc-tune --device=cpu:v3 -o v3.json  write it elsewhere: for rc-compile --device=
 rc-tune --device=cuda -o gpu.json   measure the GPU: for rc-compile --target=gpu.json
 rc-tune model.onnx                  measure the best tilings of every operator: for --tune=kernels;
                                     then the program that the fastest of them make
+rc-tune model.onnx --budget=60      explore plans of the whole model (fusion, kernels, EUs, memory)
+                                    for a minute: for --tune=warmup; the same again goes on
 rc-tune --export=FILE, --import=FILE    the profile index as lines of JSON; --here: count them as
                                     measured on this machine
 rc-tune --prune                     remove from it what other versions of the compiler measured
@@ -46,6 +48,10 @@ def _run(options: argparse.Namespace) -> int:
         raise Misused("--here goes with --import=FILE")
     if options.code and options.device != "cuda":
         raise Misused("--code goes with --device=cuda")
+    if options.budget is None and (options.dims or options.tree):
+        raise Misused("--dims and --tree go with --budget=S")
+    if options.budget is not None and not options.model:
+        raise Misused("--budget goes with a model")
     if options.model:
         return _tune(options)
     if options.exported or options.imported:
@@ -64,6 +70,13 @@ def _tune(options: argparse.Namespace) -> int:
     source = resolve(options.model)
     if source.proto is None:
         raise CompilerError(f"{source.path}: is compiled already; rc-tune reads an ONNX model")
+    if options.budget is not None:
+        from rcompiler.tools._explore import explore
+
+        shapes, dims = shapes_of(options, source), "".join(options.dims or "fksm")
+        folder = _cache()
+        explore(source.proto, shapes, options.eus, folder, options.budget, dims, tree=options.tree)
+        return 0
     tuning = Tuning.here(source.proto, shapes_of(options, source), options.eus, _cache())
     with progress("rc-tune") as told:
         tuning.kernels(told)
@@ -217,6 +230,14 @@ def _days(text: str) -> float:
     return value
 
 
+def _dimensions(text: str) -> list[str]:
+    """An argparse type: some of f, k, s, m, separated by commas."""
+    found = [item for item in text.split(",") if item]
+    if not found or not {*found} <= {*"fksm"} or len({*found}) != len(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of f, k, s and m")
+    return found
+
+
 def _options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
@@ -244,6 +265,16 @@ def _options(parser: argparse.ArgumentParser) -> None:
         "--shapes", action="append", default=[], metavar="NAME=DIMS", help="as for rc-compile"
     )
     parser.add_argument("--eus", type=positive, metavar="N", help="as for rc-compile")
+    parser.add_argument(
+        "--budget", type=seconds, metavar="S",
+        help="explore plans of the whole model for so many seconds, after an estimate",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dims", type=_dimensions, metavar="LIST",
+        help="with --budget: what is explored: f (fusion groups), k (kernels), s (EUs and how they "
+        "wait), m (memory of temporary tensors); default: f,k,s,m",
+    )  # fmt: skip
+    parser.add_argument("--tree", action="store_true", help="with --budget: print the choices")
     parser.add_argument(
         "--code", metavar="FILE",
         help="with --device=cuda: the kernels that measure, from the folder of gpu_bench compile, "

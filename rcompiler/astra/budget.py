@@ -31,12 +31,12 @@ class Budget:
         rare = self._since >= (1 if self._requests < self.start else self.every - 1)
         return rare and self._tokens >= 0
 
-    def served(self, ns: float, usual_ns: float, *, trial: bool) -> None:
-        """A request took `ns`; `usual_ns`: what the incumbent would have taken; 0 where the answer
+    def served(self, ns: float, usual_ns: float, *, trial: bool, requests: int = 1) -> None:
+        """Requests took `ns`; `usual_ns`: what the incumbent would have taken; 0 where the answer
         had to be made again."""
         extra = max(ns - usual_ns, 0.0) if trial else 0.0
-        self._requests += 1
-        self._since = 0 if trial else self._since + 1
+        self._requests += requests
+        self._since = 0 if trial else self._since + requests
         self.served_ns += ns
         self.extra_ns += extra
         self._tokens = min(self._tokens + self.share * ns, self.most_ns) - extra

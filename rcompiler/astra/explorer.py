@@ -99,6 +99,7 @@ class Explorer:
         incumbent: the plan that serves; what exploration found, once it is over.
         phase: CALIBRATION, EXPLORATION, DUEL or FROZEN.
         tried: pairs that were run; believed: those that counted.
+        won: the time of the incumbent in times of the static plan's, as the final duel had it.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class Explorer:
         self.incumbent: Plan = {}
         tree.default(self.incumbent)
         self.tried = self.believed = 0
+        self.won = 1.0
         self._tree, self._times, self._environment = tree, times, environment
         self._settings, self._budget = settings or Settings(), budget or Budget()
         self._usual: deque[float] = deque(maxlen=9)  # ns of the incumbent lately
@@ -189,6 +191,15 @@ class Explorer:
         elif self.phase == FROZEN and sample.gap <= self._settings.gap:
             if self._drift.add(ns / sample.anchor):
                 self._reopen()
+
+    def served(self, requests: int) -> None:
+        """So many requests have run the incumbent, and nobody looked: they took what is usual."""
+        if requests and self._usual:
+            self._budget.served(requests * median(self._usual), 0.0, trial=False, requests=requests)
+
+    def lost(self, ns: float) -> None:
+        """A request took so much longer than its plan, for the sake of a trial."""
+        self._budget.served(ns, 0.0, trial=True, requests=0)
 
     def failed(self, step: Step, ns: float, scope: str | None = None) -> None:
         """A candidate has stopped or thrown: it is never tried again.
@@ -312,8 +323,7 @@ class Explorer:
         self.phase, self._cold = DUEL, True
         known = self._times.trusted(self._duel_key())
         if known is not None:  # it was fought before
-            wins = known < 1 - self._settings.duel_margin
-            self._freeze(self._candidate if wins else self.incumbent)
+            self._end_duel(known)
 
     def _duel_key(self) -> str:
         items = [text for item in sorted(self._candidate.items()) for text in item]
@@ -324,7 +334,11 @@ class Explorer:
         ratios = [pair[WHOLE] for pair in self._ratios]
         halves = ratios[: len(ratios) // 2], ratios[len(ratios) // 2 :]
         runs = [max(quartile(half), median(half)) for half in halves]
-        wins = noted(self._duel_key(), runs, self._known()) < 1 - self._settings.duel_margin
+        self._end_duel(noted(self._duel_key(), runs, self._known()))
+
+    def _end_duel(self, ratio: float) -> None:
+        wins = ratio < 1 - self._settings.duel_margin
+        self.won *= ratio if wins else 1.0
         self._freeze(self._candidate if wins else self.incumbent)
 
     def _freeze(self, plan: Plan) -> None:

@@ -41,7 +41,7 @@ from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.constants.model_context import ModelContext, context_of
 from rcompiler.passes.constants.storing import storage_of
 from rcompiler.passes.ir.clone import copy_module
-from rcompiler.passes.roller_tile import tile_operators
+from rcompiler.passes.roller_tile import Decide, tile_operators
 from rcompiler.passes.schedule.tables import (
     Indices,
     Tables,
@@ -64,7 +64,7 @@ from rcompiler.runtime.program import IndexCheck, IndexRange
 from rcompiler.runtime.storage import Storage
 
 # Options that both lowerings have.
-_CHOSEN = ("fusion", "normalise", "roots", "roller_policy", "eus", "policy", "kernels")
+_CHOSEN = ("fusion", "normalise", "roots", "roller_policy", "eus", "policy", "kernels", "memory")
 
 
 class Weights(NamedTuple):
@@ -130,13 +130,39 @@ class Compilation:
         self._texts = StageTexts()
         context = dialects.load(ModelContext(imported.constants))
         with self._texts.blamed(), context, ir.Location.unknown():
-            module = imported.parse(context)
-            # as it was parsed: its locations name the rOperators
-            self._texts.add("linalg", imported.module_text)
-            kernel_code.prepare(module)
-            found = self._from_linalg(module, schedulers)
+            found = self._from_linalg(self._parsed(imported, context), schedulers)
         notes = [str(each) for each in self.optional.notes]
         return [_noted(each, *notes) if notes else each for each in found]
+
+    def to_operators(self, imported: Imported) -> ir.Module:
+        """S1 -> S2 in a context of its own, for `from_operators`."""
+        self._texts = StageTexts()
+        context = dialects.load(ModelContext(imported.constants))
+        with self._texts.blamed(), context, ir.Location.unknown():
+            module = self._parsed(imported, context)
+            self.to_rtask(module)
+            self._texts.keep("rtask", module)
+            return module
+
+    def from_operators(self, module: ir.Module, decide: Decide, by: CompileOptions) -> Artifact:
+        """S2 -> code, with the rKernels that `decide` wants, as `by` schedules them.
+
+        module: stays as it is.
+        """
+        context = module.context
+        with self.steps.boundary(), self._texts.blamed(), context, ir.Location.unknown():
+            copy = copy_module(module)
+            tile_operators(copy.operation, decide)
+            self._texts.keep("rkernel", copy)
+            return self._scheduled(copy, by)
+
+    def _parsed(self, imported: Imported, context: ir.Context) -> ir.Module:
+        """S1."""
+        module = imported.parse(context)
+        # as it was parsed: its locations name the rOperators
+        self._texts.add("linalg", imported.module_text)
+        kernel_code.prepare(module)
+        return module
 
     def _from_linalg(
         self, module: ir.Module, schedulers: Sequence[CompileOptions]

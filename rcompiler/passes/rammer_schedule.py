@@ -25,7 +25,7 @@ from rcompiler.dialects import vdevice
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.errors import ScheduleError
 from rcompiler.linalg.element_types import dtype_of
-from rcompiler.options import Kernels, OwnPolicy, PolicyChoice
+from rcompiler.options import Kernels, Memory, OwnPolicy, PolicyChoice
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import kernels_by_name
@@ -45,11 +45,14 @@ class RammerSchedule(Pass):
         policy: one of the compiler's, or `module:function`.
         eus: how many EUs there are; 0: all of the device.
         kernels: which rKernels of an operator run; auto: what suits the policy.
+        memory: how temporary tensors get their bytes: reuse, they share them; auto, the same, and
+            EUs wait for one another where that saves many; apart, each has its own.
     """
 
     policy: PolicyChoice = "rammer"
     eus: int = 0
     kernels: Kernels = "auto"
+    memory: Memory = "auto"
 
     def run(self, module: ir.Operation) -> None:
         device = device_of(module)
@@ -58,7 +61,8 @@ class RammerSchedule(Pass):
         eus = self.eus or device.eus
         policy = self.policy.load() if isinstance(self.policy, OwnPolicy) else self.policy
         try:
-            found = schedule(source.graph, eus, device.costs, policy=policy, kernels=self.kernels)
+            chosen = {"kernels": self.kernels, "memory": self.memory}
+            found = schedule(source.graph, eus, device.costs, policy=policy, **chosen)
         except ScheduleError as error:
             raise PassFailure(module, str(error)) from error
         _write(module, builder.functions, source, found, eus)

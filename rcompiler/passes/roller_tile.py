@@ -227,12 +227,17 @@ def body_of(operator: ir.Operation) -> Iterator[Body]:
         prototype.operation.erase()
 
 
+def kernel_symbol(signature: str, decision: Decision) -> str:
+    """The name of an rKernel: what a body computes, and how."""
+    text = f"{signature}{decision}"
+    return "k_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def _build_kernels(operator: Body, decisions: list[Decision]) -> list[str]:
     """The names of the kernels."""
     names = []
     for decision in decisions:
-        text = f"{operator.signature}{decision}"
-        name = "k_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+        name = kernel_symbol(operator.signature, decision)
         if name not in names:
             names.append(name)
             operator.build_kernel(name, decision)

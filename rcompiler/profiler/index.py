@@ -23,6 +23,7 @@ from rcompiler.codegen.emit import toolchain
 from rcompiler.errors import ArtifactError, CacheError
 from rcompiler.profiler.records import (
     KINDS,
+    ChosenPlan,
     Measurement,
     ProgramTime,
     Record,
@@ -136,6 +137,27 @@ class ProfileIndex:
                     connection.execute(older, 2 * (trial, machine, code))
 
         self._try(write)
+
+    def plan(self, space: str, machine: str, code: str) -> ChosenPlan | None:
+        """What exploration of this space has ended with."""
+        where = "WHERE space = ? AND machine = ? AND code = ?"
+        found = self._try(lambda c: select(c, ChosenPlan, where, (space, machine, code)))
+        return found[0] if found else None
+
+    def choose(self, plan: ChosenPlan) -> ChosenPlan:
+        """Keep a plan unless another process was first; the one that is kept."""
+        where = "WHERE space = ? AND machine = ? AND code = ?"
+        key = plan.space, plan.machine, plan.code
+
+        def write(connection: sqlite3.Connection) -> ChosenPlan:
+            with writing(connection):
+                found: list[ChosenPlan] = select(connection, ChosenPlan, where, key)
+                if not found:
+                    insert(connection, [plan])
+            return found[0] if found else plan
+
+        kept: ChosenPlan = self._try(write)
+        return kept
 
     def record(self, records: Iterable[Record]) -> None:
         """Keep these, instead of older ones for the same kernels and programs."""

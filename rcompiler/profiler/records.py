@@ -106,9 +106,31 @@ class TrialRun(_Record):
     date: str
 
 
-Record = Measurement | ProgramTime | TrialRun
-KINDS: Mapping[str, type[Measurement] | type[ProgramTime] | type[TrialRun]] = {
-    kind.KIND: kind for kind in (Measurement, ProgramTime, TrialRun)
+@dataclass(frozen=True)
+class ChosenPlan(_Record):
+    """What exploration has ended with: all processes serve this one.
+
+    space: digest of the tree of choices and of what they are of. plan: variables and digests of
+    choices as an object in JSON. ratio: its time in times of the static plan's, in the final duel;
+    1: the static plan. machine, code, date: as for a `Measurement`.
+    """
+
+    KIND = "plan"
+    KEY = ("space", "machine", "code")
+    ABOVE_ZERO = ("ratio",)
+
+    space: str
+    machine: str
+    code: str
+    plan: str
+    ratio: float
+    date: str
+
+
+Record = Measurement | ProgramTime | TrialRun | ChosenPlan
+_Kind = type[Measurement] | type[ProgramTime] | type[TrialRun] | type[ChosenPlan]
+KINDS: Mapping[str, _Kind] = {
+    kind.KIND: kind for kind in (Measurement, ProgramTime, TrialRun, ChosenPlan)
 }
 _TYPES: Mapping[Any, Any] = {str: str, int: int, float: int | float}
 _COLUMNS: Mapping[Any, str] = {str: "TEXT", int: "INTEGER", float: "REAL"}

@@ -7,11 +7,11 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from rcompiler.profiler.records import KINDS, Record, TrialRun, columns, table
+from rcompiler.profiler.records import KINDS, ChosenPlan, Record, TrialRun, columns, table
 
 NAME = "profile-index.sqlite"
 _APPLICATION = 0x72635049  # "rcPI": whose file it is
-_LAYOUT = 3  # of the tables
+_LAYOUT = 4  # of the tables
 _PATIENCE_S = 10.0  # for another process that writes
 
 
@@ -144,7 +144,9 @@ def _layout(connection: sqlite3.Connection) -> int:
 def _prepare(connection: sqlite3.Connection, layout: int) -> None:
     if layout == _LAYOUT:
         return
-    new = [TrialRun] if layout == 2 else [*KINDS.values()]
+    new: list[type[Record]] = [*KINDS.values()]
+    if layout in (2, 3):
+        new = [TrialRun, ChosenPlan] if layout == 2 else [ChosenPlan]
     for kind in new:
         connection.execute(table(kind))
     if layout == 1:  # kernels alone on an EU, without their resources

@@ -57,14 +57,17 @@ class KeptMeasurements(Measurements):
             self._forgotten |= gone
             self._waiting = [run for run in self._waiting if run.trial not in gone]
 
-    def keep(self) -> None:
+    def keep(self, index: ProfileIndex | None = None) -> None:
         """Write what was noted. In the thread that has opened the index, and outside of requests:
-        another process may have to be waited for."""
+        another process may have to be waited for.
+
+        index: the same one as it was opened in this thread; by default as it was given.
+        """
         with self._lock:
             runs, self._waiting = self._waiting, []
             forgotten, self._forgotten = self._forgotten, set()
         if runs or forgotten:
-            self._index.keep_trials(self._machine, self._code, runs, forgotten)
+            (index or self._index).keep_trials(self._machine, self._code, runs, forgotten)
 
     def _note(self, key: str, runs: list[float]) -> None:
         date = datetime.datetime.now(datetime.UTC).isoformat()

@@ -1,12 +1,13 @@
 """From a graph to validated programs: policy, memory plan, proof."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.checkpoints import paced
 from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.layout import place_programs, plain_layout
 from rcompiler.rammer.plan_memory import MemoryPlan, plan_memory, plan_within
 from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.policy.bsp import schedule_bsp
@@ -35,6 +36,7 @@ WORTH = 0.8  # part of the temp arena that checkpoints must make do with to be k
 # plan took a tenth of the schedule of LSTM-TC. A choice for every device: programs depend on costs
 # alone, not on caches.
 CACHED = 1 << 20
+MEMORY = ("auto", "reuse", "apart")
 
 
 def policies(costs: Costs) -> tuple[str, ...]:
@@ -58,6 +60,7 @@ def schedule(
     *,
     policy: str | Policy = "rammer",
     kernels: str = "auto",
+    memory: str = "auto",
     name: str = "main",
 ) -> Schedule:
     """Schedule a graph on `eus` EUs.
@@ -66,8 +69,10 @@ def schedule(
     "bsp" (a barrier after each wave), "wave" (one launch per wave), "base" (one per operator),
     "dynamic" (a work queue); or a function, see `rcompiler.rammer.policy`. kernels: which rKernels
     run, "fast", "efficient" or "select" (see `select_kernels`), or "auto", what suits the policy:
-    "fast" for base, whose operators have all EUs for themselves, else "select". Deterministic.
-    Raises ScheduleError.
+    "fast" for base, whose operators have all EUs for themselves, else "select". memory: "reuse",
+    values share bytes where the schedule lets them; "auto", and EUs wait for one another now and
+    then where that saves a fifth of the bytes; "apart", each value has bytes of its own, for which
+    nobody waits and which nobody finds in a cache. Deterministic. Raises ScheduleError.
     """
     costs = costs or Costs()
     if isinstance(policy, str) and policy not in POLICIES:
@@ -80,14 +85,16 @@ def schedule(
     if eus < 1:
         raise ScheduleError(f"cannot schedule for {eus} EUs: give one or more")
     check_mode(kernels)
+    if memory not in MEMORY:
+        raise ScheduleError(f"memory {memory!r} is none of {', '.join(MEMORY)}")
     mode = {} if kernels == "auto" else {"kernels": kernels}
     if isinstance(policy, str):
         programs = POLICIES[policy](graph, eus, costs, name=name, **mode)
     else:
         programs = _written(lambda: policy(graph, eus, costs, name=name, **mode))
         _check_written(programs, graph, eus, costs)
-    placed, memory = _planned(graph, programs, costs)
-    return Schedule(placed, memory, validate(placed, graph, max_eus=eus))
+    placed, plan = _planned(graph, programs, costs, memory)
+    return Schedule(placed, plan, validate(placed, graph, max_eus=eus))
 
 
 def _written(write: Callable[[], list[Program]]) -> list[Program]:
@@ -120,11 +127,14 @@ def _check_written(programs: Sequence[Program], graph: Graph, eus: int, costs: C
 
 
 def _planned(
-    graph: Graph, programs: Sequence[Program], costs: Costs
+    graph: Graph, programs: Sequence[Program], costs: Costs, memory: str
 ) -> tuple[tuple[Program, ...], MemoryPlan]:
-    """Programs with their bytes; with checkpoints if those save enough of them."""
+    """Programs with their bytes; for "auto" with checkpoints if those save enough of them."""
     free = plan_memory(graph, programs)
-    if free[1].peak <= CACHED:
+    if memory == "apart":
+        plan, layout = free[1], plain_layout(graph)
+        return place_programs(graph, layout, programs), replace(plan, peak=plan.plain, in_place=0)
+    if memory == "reuse" or free[1].peak <= CACHED:
         return free
     in_step = paced(programs, graph, costs)
     if in_step == [*programs]:

@@ -21,6 +21,8 @@ from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import Results, address, arena
 from rcompiler.runtime.outputs import Outputs
 from rcompiler.runtime.pace import keep_pace
+from rcompiler.runtime.plans import PATIENCE_S, Plans, check_plans, serve_plans
+from rcompiler.runtime.run_delay import RunDelay
 from rcompiler.runtime.thread_schedule import ThreadSchedule, combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
 
@@ -37,7 +39,6 @@ class Executable(Closable):
     starts threads of its own at its first call.
 
     Attributes:
-        artifact: what is run.
         inputs, outputs: name, shape, dtype of each, in the order of the call and of the result.
         eus: EUs that the model runs on. EUs without any work get no thread.
     """
@@ -51,6 +52,7 @@ class Executable(Closable):
         wait_limit_s: float = 20.0,
         timed: bool = False,
         validate: Callable[[Artifact], None] | None = None,
+        plans: Plans | None = None,
     ) -> None:
         """Check, load the code, reserve the arena, start the threads.
 
@@ -67,6 +69,7 @@ class Executable(Closable):
             timed: note when each run of rTasks begins and ends, see `times`; some 50 ns a run.
             validate: the full proof (no race, no deadlock) over the artifact's programs; raises to
                 refuse. Called after the structural check, before any code is loaded.
+            plans: other plans of the same model, and who chooses between them and the artifact.
 
         Raises:
             ArtifactError: the artifact contradicts itself or needs another CPU.
@@ -81,12 +84,16 @@ class Executable(Closable):
                 "rcompiler.load, on a machine that has such a device"
             )
         require_flags(artifact.target, artifact.cpu_flags)
-        if validate is not None:
-            validate(artifact)
-        self.artifact = artifact
+        others = plans.others if plans else ()
+        check_plans(artifact, others)
+        for each in (artifact, *others):
+            if validate is not None:
+                validate(each)
+        self._artifact, self._plans = artifact, plans
         self.inputs, self.outputs = artifact.inputs, artifact.outputs
         self.eus = _threads(artifact, eus)
-        self._arena = arena(artifact.arena_bytes, "temporary tensors of the model")
+        most = max(each.arena_bytes for each in (artifact, *others))
+        self._arena = arena(most, "temporary tensors of the model")
         self._parameters = parameters(artifact.inputs, artifact.ranges)
         self._takes = list(enumerate(parameter.take for parameter in self._parameters))
         self._outputs = [Parameter(tensor, "output") for tensor in self.outputs]
@@ -98,19 +105,15 @@ class Executable(Closable):
         self._table = partial(
             struct.Struct(f"{bases}Q").pack, *(address(own[base]) for base in sorted(own))
         )
-        code = LoadedImage(artifact.image)
-        threads = min(self.eus, _busy(artifact))
-        schedule = combine(artifact.programs, threads)
-
-        def make(schedule: ThreadSchedule) -> Team:
-            return Team(code, artifact.kernels, schedule, waiting, pin, timed)
-
-        def make_paced() -> Team:
-            return keep_pace(make(schedule), lambda: make(combine(artifact.programs, 1)))
-
-        # Times are asked of the schedule that was asked for.
-        paced = threads > 1 and not timed
-        self._launcher = Launcher(make_paced if paced else partial(make, schedule))
+        paced = partial(_PlanOfModel, eus=self.eus, waiting=waiting, pin=pin, timed=timed)
+        plan = paced(artifact)
+        if plans is None:
+            self._launcher = Launcher(plan.serving)
+            return
+        hasty = Waiting(limit_s=min(wait_limit_s, PATIENCE_S))
+        tried = [plan, *(paced(other, trial=hasty) for other in others)]
+        makers = [each.team for each in tried]
+        self._launcher = Launcher(lambda: serve_plans(plan.serving(), makers, plans, artifact))
 
     def __call__(self, *args: object, **kwargs: object) -> Outputs[np.ndarray]:
         """Run one inference.
@@ -194,6 +197,23 @@ class Executable(Closable):
         return stamps.columns()
 
     @property
+    def artifact(self) -> Artifact:
+        """What is run: of several plans the one that serves now."""
+        number = self._plans.chooser.serving if self._plans else 0
+        return self._plans.others[number - 1] if self._plans and number else self._artifact
+
+    def run_delay(self) -> RunDelay:
+        """How long the threads of the model, and the calling one, could have run and had no CPU.
+
+        Returns:
+            What tells it, from now on.
+
+        Raises:
+            DeviceError: the model is closed.
+        """
+        return self._launcher.run_delay()
+
+    @property
     def closed(self) -> bool:
         return self._launcher.closed
 
@@ -226,6 +246,46 @@ class Executable(Closable):
             ArtifactError: it cannot be written.
         """
         self.artifact.save(path)
+
+
+class _PlanOfModel:
+    """The teams that run one artifact; its code is loaded once.
+
+    trial: how threads wait before it serves.
+    """
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        *,
+        eus: int,
+        waiting: Waiting,
+        pin: bool,
+        timed: bool,
+        trial: Waiting | None = None,
+    ) -> None:
+        self._artifact, self._waiting, self._trial = artifact, waiting, trial
+        assert isinstance(artifact.image, Image)
+        self._code = LoadedImage(artifact.image)
+        self._threads = min(eus, _busy(artifact))
+        self._schedule = combine(artifact.programs, self._threads)
+        self._pin, self._timed = pin, timed
+
+    def team(self, serves: bool) -> Team:
+        """Its threads. serves: it is no trial."""
+        return self.serving() if serves else self._make(self._schedule, self._trial)
+
+    def serving(self) -> Team:
+        """One that runs on one thread while that is faster."""
+        team = self._make(self._schedule)
+        # Times are asked of the schedule that was asked for.
+        if self._threads > 1 and not self._timed:
+            return keep_pace(team, lambda: self._make(combine(self._artifact.programs, 1)))
+        return team
+
+    def _make(self, schedule: ThreadSchedule, waiting: Waiting | None = None) -> Team:
+        kernels, waiting = self._artifact.kernels, waiting or self._waiting
+        return Team(self._code, kernels, schedule, waiting, self._pin, self._timed)
 
 
 def _threads(artifact: Artifact, asked: int | None) -> int:

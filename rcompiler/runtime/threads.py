@@ -26,6 +26,7 @@ from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
 from rcompiler.runtime.post_mortem import PostMortem, at_word
 from rcompiler.runtime.program import KernelEntry
+from rcompiler.runtime.run_delay import RunDelay
 from rcompiler.runtime.stamps import Stamps
 from rcompiler.runtime.thread_schedule import Stream, ThreadSchedule
 
@@ -79,6 +80,7 @@ class Team:
         start: runs once; takes the table of base addresses, or the address of one. What it returns
             goes to `failed` unless it is OK.
         stamps: of the last launch, if the team is timed.
+        native_ids: of its workers, as the system calls them.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Team:
             self.start = partial(self.stamps.start, self.start)
         enter = _Worker(code.function(f"veu_worker{suffix}"))
         workers = _start(self._shared, code, enter, self.threads, pin)
+        self.native_ids = [worker.native_id or 0 for worker in workers]
         # Runs at close, at collection, and at interpreter exit, whichever comes first.
         stop = _Stop(code.function("veu_stop"))
         self.close = weakref.finalize(self, _shut_down, self._shared, stop, workers)
@@ -197,6 +200,12 @@ class Launcher:
         process = self._process()
         with process.lock:
             return (process.team or self._team(process)).stamps
+
+    def run_delay(self) -> RunDelay:
+        """Of the threads of this process, and of the calling one."""
+        process = self._process()
+        with process.lock:
+            return RunDelay((process.team or self._team(process)).native_ids)
 
     def close(self) -> bool:
         """Stop the threads of this process. Idempotent.

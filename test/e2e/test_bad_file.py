@@ -20,8 +20,8 @@ from rcompiler.errors import (
     ArtifactError,
     ScheduleError,
 )
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
-from rcompiler.tools._data import random_inputs
 
 X = np.linspace(-1, 1, 64 * 32, dtype=np.float32).reshape(64, 32)
 

@@ -8,8 +8,8 @@ import pytest
 import rcompiler
 from rcompiler.model import CompiledModel
 from rcompiler.rammer.schedule import POLICIES
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
-from rcompiler.tools._data import random_inputs
 
 # Small sizes of real networks: branches, products, convolutions, recurrence, attention.
 NETWORKS = {

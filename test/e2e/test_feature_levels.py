@@ -19,8 +19,8 @@ from rcompiler.codegen import veu
 from rcompiler.codegen.cpu import Target, compile_object
 from rcompiler.codegen.link import link
 from rcompiler.codegen.microbench import module_text
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
-from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
 
 LEVELS = ["x86-64", "v3", "v4"]

@@ -7,8 +7,8 @@ from onnx.backend.test.loader import load_model_tests
 
 import rcompiler
 from rcompiler.passes import rtask_fuse_axes
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
-from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
 
 NODE = helper.make_node

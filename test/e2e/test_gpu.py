@@ -24,8 +24,8 @@ from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.gpu.executable import GpuExecutable
 from rcompiler.runtime.loops import Loop, lines, parse
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
-from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
 
 SEEDS = range(5)

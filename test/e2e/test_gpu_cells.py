@@ -14,7 +14,7 @@ from rcompiler.device.model import Costs
 from rcompiler.emulator.faults import EmulationFault
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.tools._data import random_inputs
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools._reference import compare, reference
 from rcompiler.tools.models.graph import ModelGraph
 

@@ -10,8 +10,8 @@ from rcompiler.options import Scheduler
 from rcompiler.rammer.policy.kernels import MODES
 from rcompiler.rammer.program import Run
 from rcompiler.rammer.schedule import POLICIES
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
-from rcompiler.tools._data import random_inputs
 
 RECORD = Path(__file__).parents[1] / "Inputs" / "v3-2.json"
 # Convolutions side by side, some of which this device has several good tiles for.

@@ -16,8 +16,8 @@ from torch_mlir.dialects import linalg
 
 import rcompiler
 from rcompiler.pipelines.rc_tile_kernels import RcTileKernels
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
-from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
 
 SHARDS = 16  # pytest items

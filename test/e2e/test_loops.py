@@ -14,8 +14,8 @@ from rcompiler.driver.certified import prove
 from rcompiler.errors import ScheduleError
 from rcompiler.model import CompiledModel
 from rcompiler.runtime import tables
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
-from rcompiler.tools._data import random_inputs
 
 STEPS = (20, 40)
 NETWORKS = {"lstm_tc": "steps", "lstm2": "sequence"}

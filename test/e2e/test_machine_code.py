@@ -17,7 +17,7 @@ from rcompiler.device.target import find_device
 from rcompiler.driver import gpu_image
 from rcompiler.driver.gpu_devices import is_emulated
 from rcompiler.errors import CompilerError, DeviceError, TooManyBlocks
-from rcompiler.tools._data import random_inputs
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools._reference import compare, reference
 
 needs_ptxas = pytest.mark.skipif(find_tool("ptxas") is None, reason="needs ptxas")

@@ -12,8 +12,8 @@ from onnx import helper
 
 import rcompiler
 from rcompiler.report import is_explanation
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
-from rcompiler.tools._data import random_inputs
 
 # Packages of ours that running a saved model may import.
 NEEDED = {

@@ -13,8 +13,8 @@ from rcompiler.compile import operators_of
 from rcompiler.device.cpu import cpu_device
 from rcompiler.errors import CompilerError, OptionalPassWarning, ShapeError
 from rcompiler.passes import Pass, PassFailure, _reproducer, find, names
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import rc_opt
-from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
 
 OPTIONAL = [name for name in names("passes") if find(name).without is not Pass.without]

@@ -8,8 +8,8 @@ from small_networks import FORMS, SMALL
 from rcompiler.compile import compile_policies
 from rcompiler.options import Scheduler
 from rcompiler.rammer.schedule import POLICIES
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
-from rcompiler.tools._data import random_inputs
 
 NAMES = ("alexnet", "inception_v3", "nas_cells", "nasnet_a", "nasnet_mobile", *FORMS)
 

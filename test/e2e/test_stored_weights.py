@@ -16,8 +16,8 @@ from rcompiler.driver.host import target_device
 from rcompiler.options import CompileOptions
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.recipes import Combine, Pad
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
-from rcompiler.tools._data import random_inputs
 
 OVERHEAD = 300_000  # bytes of code, tables and texts of a small model
 

@@ -22,8 +22,8 @@ from task_body import (
 
 import rcompiler
 from rcompiler.errors import CompilerError, InvalidModel
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
-from rcompiler.tools._data import random_inputs
 
 M, N, K = 12, 32, 40
 TARGET, RECORD = "cpu:x86-64", "zen5-2"  # what decides the text: the same on every machine

@@ -43,8 +43,8 @@ import rcompiler  # noqa: E402
 from rcompiler.errors import CompilerError  # noqa: E402
 from rcompiler.runtime import tables  # noqa: E402
 from rcompiler.runtime.artifact import Artifact  # noqa: E402
+from rcompiler.support.random_inputs import random_inputs  # noqa: E402
 from rcompiler.tools import models  # noqa: E402
-from rcompiler.tools._data import random_inputs  # noqa: E402
 
 _PATIENCE_S = 60.0  # for one mutation, on a busy machine
 _MEMORY = 8 << 30  # bytes of address space of the child

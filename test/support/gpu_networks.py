@@ -14,7 +14,7 @@ from rcompiler.emulator.driver import EmulatedDriver
 from rcompiler.options import CompileOptions, Policy, Precision
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.gpu.executable import GpuExecutable
-from rcompiler.tools._data import random_inputs
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools._reference import compare, reference
 from rcompiler.tools.models import build
 from rcompiler.tools.models.attention import Heads

@@ -19,6 +19,7 @@ from measurements import command
 from onnx import numpy_helper
 
 from rcompiler.errors import CompilerError, InvalidModel, ShapeError
+from rcompiler.support.random_inputs import dtype_of, random_inputs
 from rcompiler.tools import _console, _data, _measure, _record, _reference, _sources, models
 
 RECORDS = Path(__file__).parents[2] / "tools" / "bench" / "results"
@@ -52,9 +53,9 @@ def test_guard_lets_bugs_through():
 def test_random_inputs_are_reproducible_and_typed():
     wanted = [tensor("x"), tensor("i", (4,), "int64"), tensor("b", (), "bool")]
     wanted += [tensor("h", (5,), "bfloat16"), tensor("q", (64,), "int4")]
-    first, second = _data.random_inputs(wanted, 7), _data.random_inputs(wanted, 7)
+    first, second = random_inputs(wanted, 7), random_inputs(wanted, 7)
     for t in wanted:
-        assert first[t.name].dtype == _data.dtype_of(t.dtype) and first[t.name].shape == t.shape
+        assert first[t.name].dtype == dtype_of(t.dtype) and first[t.name].shape == t.shape
         assert first[t.name].tobytes() == second[t.name].tobytes()
     assert set(first["i"]) <= {0, 1} and set(first["q"].astype(int)) == {0, 1}
     assert first["h"].dtype == ml_dtypes.bfloat16
@@ -62,7 +63,7 @@ def test_random_inputs_are_reproducible_and_typed():
 
 def test_ranges():
     ranges = _data.parse_ranges(["i=5:6", "x=-1:-0.5"])
-    data = _data.random_inputs([tensor("x"), tensor("i", (3,), "int64")], 0, ranges)
+    data = random_inputs([tensor("x"), tensor("i", (3,), "int64")], 0, ranges)
     assert (data["i"] == 5).all() and (data["x"] <= -0.5).all() and (data["x"] >= -1).all()
 
 
@@ -74,7 +75,7 @@ def test_bad_ranges(text):
 
 def test_range_of_unknown_input():
     with pytest.raises(ShapeError, match="no input 'y'; the inputs are: x"):
-        _data.random_inputs([tensor("x")], 0, {"y": (0, 1)})
+        random_inputs([tensor("x")], 0, {"y": (0, 1)})
 
 
 def test_a_file_that_names_its_arrays_is_given_alone(tmp_path):
@@ -172,7 +173,7 @@ def test_types_and_shapes_have_to_agree():
 @pytest.mark.parametrize("engine", ["onnx", "onnxruntime"])
 def test_engines_agree(engine):
     model = models.build("two_branch")
-    x = _data.random_inputs([tensor("input", (4, 8))])
+    x = random_inputs([tensor("input", (4, 8))])
     name, (y,) = _reference.reference(model, x, engine)
     assert name.startswith(engine) and right(y, _reference.reference(model, x)[1][0])
 

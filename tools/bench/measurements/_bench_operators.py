@@ -29,7 +29,7 @@ import numpy as np
 from onnx import ModelProto
 
 from measurements._bench_ordering import Case, cases, elements_of
-from rcompiler.tools._data import Range
+from rcompiler.support.random_inputs import Range
 from rcompiler.tools.models.attention import Heads
 from rcompiler.tools.models.graph import ModelGraph
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from rcompiler.tools._data import Range
+from rcompiler.support.random_inputs import Range
 from rcompiler.tools.models.graph import ModelGraph
 
 Shape = tuple[int, ...]

@@ -16,8 +16,8 @@ from rcompiler.driver.artifact_notes import rebuild
 from rcompiler.errors import InvalidModel
 from rcompiler.rammer.expected import timed
 from rcompiler.rammer.placement import derive_graph
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools._console import doing
-from rcompiler.tools._data import random_inputs
 from rcompiler.tools._measure import Engine, interleaved, percentiles
 from rcompiler.tools._sources import resolve
 

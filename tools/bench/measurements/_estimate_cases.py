@@ -15,7 +15,7 @@ import numpy as np
 from onnx import ModelProto
 
 from measurements._bench_operators import ALONE, operators
-from rcompiler.tools._data import Range
+from rcompiler.support.random_inputs import Range
 from rcompiler.tools.models.graph import ModelGraph, Operand
 
 Shape = tuple[int, ...]

@@ -19,8 +19,8 @@ from rcompiler.device.model import Costs, Device
 from rcompiler.device.target import find_device
 from rcompiler.errors import DeviceError, InvalidModel
 from rcompiler.options import Policy, Precision, Scheduler
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
-from rcompiler.tools._data import random_inputs
 from rcompiler.tools._record import commit
 from rcompiler.tools._reference import reference
 from rcompiler.tools._sources import resolve

@@ -11,7 +11,7 @@ import numpy as np
 from measurements._gpu_bench_group import get_arrays, put_arrays
 from measurements._packed_folder import PackedFolder
 from rcompiler.errors import CompilerError
-from rcompiler.tools._data import dtype_of
+from rcompiler.support.random_inputs import dtype_of
 
 COMPILED = "compiled"
 

@@ -17,7 +17,7 @@ from measurements._gpu_bench_group import (
 from measurements._gpu_engines import loaded
 from measurements._packed_folder import PackedFolder
 from rcompiler.errors import CompilerError, DeviceError
-from rcompiler.tools._data import random_inputs
+from rcompiler.support.random_inputs import random_inputs
 
 _INPUTS = 8  # that take turns, so that no launch may leave what the one before it has written
 

@@ -17,9 +17,9 @@ from measurements._operator_figures import COPY, OURS, PEAK, THEIRS, OperatorFig
 from rcompiler.codegen.microbench import Kernels
 from rcompiler.driver.host import target_device
 from rcompiler.errors import CompilerError
+from rcompiler.support.random_inputs import Range, random_inputs
 from rcompiler.tools import _measure
 from rcompiler.tools._baselines import BASELINES
-from rcompiler.tools._data import Range, random_inputs
 from rcompiler.tools._reference import compare
 
 _PEAK_FLOPS = 1 << 27  # of one call: half a millisecond, beside which the call is nothing

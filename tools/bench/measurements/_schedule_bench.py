@@ -13,8 +13,8 @@ from typing import Any
 from rcompiler.compile import compile_policies
 from rcompiler.errors import CompilerError, InvalidModel
 from rcompiler.options import Scheduler
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import _measure
-from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import check_equal
 from rcompiler.tools._sources import resolve
 

@@ -27,6 +27,7 @@ import numpy as np
 import onnx
 
 from rcompiler.errors import CompilerError
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import (
     doing,
@@ -34,7 +35,7 @@ from rcompiler.tools._console import (
     table,
     timing_options,
 )
-from rcompiler.tools._data import declared_inputs, random_inputs, save_outputs
+from rcompiler.tools._data import declared_inputs, save_outputs
 from rcompiler.tools._record import commit, keep
 from rcompiler.tools._sources import resolve
 

@@ -84,7 +84,7 @@ def _measured(
 ) -> tuple[list[Estimate], list[str]]:
     """The estimates, worst first, and what went wrong with others."""
     import rcompiler
-    from rcompiler.tools._data import random_inputs
+    from rcompiler.support.random_inputs import random_inputs
     from rcompiler.tools._measure import interleaved, medians
 
     bound: dict[str, Any] = {}
