@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 import warnings
+from dataclasses import replace
 
 import pytest
 
 from rcompiler.astra import Leaf, Measurements, Prefix, Variable
 from rcompiler.astra.measurements import Known
 from rcompiler.profiler.index import ProfileIndex
-from rcompiler.profiler.records import Measurement, table
+from rcompiler.profiler.records import ChosenPlan, Measurement, table
 from rcompiler.profiler.trials import KeptMeasurements
 
 
@@ -141,18 +142,36 @@ def test_a_use_of_the_index_in_another_thread_is_no_damage(path):
     assert not path.with_suffix(".damaged").exists()
 
 
-def test_an_index_of_the_layout_before_is_converted_without_loss(path):
+@pytest.mark.parametrize(("layout", "later"), [(2, ("trial", "plan")), (3, ("plan",))])
+def test_an_index_of_a_layout_before_is_converted_without_loss(path, layout, later):
     one = Measurement("op", "tile", "machine", "code", 1500.0, 0.01, 5, "2026-01-01")
     ProfileIndex(path).record([one])
     with sqlite3.connect(path) as old:
-        old.execute("DROP TABLE trial")
-        old.execute("PRAGMA user_version = 2")
+        for name in later:
+            old.execute(f"DROP TABLE {name}")
+        old.execute(f"PRAGMA user_version = {layout}")
     old.close()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         kept(path, 1.0, 1.0)
         assert ProfileIndex(path).find("op", "machine", "code") == {"tile": one}
         assert opened(path).trusted("key") == 1.0
+        assert ProfileIndex(path).choose(CHOSEN) == CHOSEN
+
+
+CHOSEN = ChosenPlan("space", "machine", "code", '{"k": "b"}', 0.9, "2026-01-01")
+
+
+def test_the_first_process_chooses_for_all(path):
+    one, two = ProfileIndex(path), ProfileIndex(path)
+    assert one.plan("space", "machine", "code") is None
+    assert one.choose(CHOSEN) == CHOSEN
+    assert two.choose(replace(CHOSEN, plan="{}", ratio=0.8)) == CHOSEN
+    assert two.plan("space", "machine", "code") == CHOSEN
+    for other in (("x", "machine", "code"), ("space", "x", "code"), ("space", "machine", "x")):
+        assert two.plan(*other) is None
+    copy = ProfileIndex(None)
+    assert copy.load(one.export()) == 1 and copy.plan("space", "machine", "code") == CHOSEN
 
 
 _WRITER = """
