@@ -1,4 +1,4 @@
-"""The networks of Rammer's evaluation, small: right, and of equal bits in all schedules."""
+"""The networks of Rammer's and Astra's papers, small: right, of equal bits in all schedules."""
 
 import numpy as np
 import onnxruntime
@@ -11,7 +11,8 @@ from rcompiler.rammer.schedule import POLICIES
 from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
 
-NAMES = ("alexnet", "inception_v3", "nas_cells", "nasnet_a", "nasnet_mobile", *FORMS)
+RAMMER = ("alexnet", "inception_v3", "nas_cells", "nasnet_a", "nasnet_mobile", *FORMS)
+ASTRA = ("bert_block", "milstm", "scrnn", "sublstm")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,7 +25,7 @@ def cache(tmp_path_factory):
 @pytest.mark.parametrize(
     "name, options",
     [
-        *((name, {}) for name in NAMES),
+        *((name, {}) for name in (*RAMMER, *ASTRA)),
         *((name, {"form": form}) for name, forms in FORMS.items() for form in forms),
         *(("nas_cells", {"seed": seed}) for seed in (1, 2, 3)),
     ],

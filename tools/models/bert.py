@@ -1,11 +1,11 @@
-"""BERT-base encoder (Devlin et al. 2019), the nodes as exporters write them."""
+"""BERT-base encoder (Devlin et al. 2019) and a layer of it, the nodes as exporters write them."""
 
 from onnx import ModelProto
 
 from .attention import LOWEST, Heads, gelu_erf
 from .graph import ModelGraph
 
-MODELS = ("bert_base",)
+MODELS = ("bert_base", "bert_block")
 
 
 def bert_base(
@@ -40,6 +40,16 @@ def bert_base(
     )
 
 
+def bert_block(
+    seed: int = 0, batch: int = 1, sequence: int = 128, hidden: int = 768, heads: int = 12
+) -> ModelProto:
+    """One layer of the encoder, every token read: input and output (batch, sequence, hidden)."""
+    g = ModelGraph("bert_block", seed)
+    x = g.input("input", (batch, sequence, hidden))
+    y = _layer(g, x, None, Heads(batch, sequence, heads, hidden // heads))
+    return g.model(output=(y, (batch, sequence, hidden)))
+
+
 def _embed(g: ModelGraph, ids: str, types: str, sequence: int, hidden: int, vocabulary: int) -> str:
     words = g.weight("word_embeddings.weight", g.normal((vocabulary, hidden), 0.8))
     kinds = g.weight("token_type_embeddings.weight", g.normal((2, hidden), 0.4))
@@ -56,13 +66,16 @@ def _mask_bias(g: ModelGraph, mask: str) -> str:
     return g.op("Mul", g.op("Sub", 1.0, m), LOWEST)
 
 
-def _layer(g: ModelGraph, x: str, bias: str, shape: Heads) -> str:
+def _layer(g: ModelGraph, x: str, bias: str | None, shape: Heads) -> str:
+    """bias: what ``_mask_bias`` gives; None: no mask."""
     hidden = g.width(x)
     with g.scope("attention"):
         q = shape.split(g, g.matmul(x, hidden, name="query"))
         k = shape.split(g, g.matmul(x, hidden, name="key"), keys=True)
         v = shape.split(g, g.matmul(x, hidden, name="value"))
-        scores = g.op("Add", shape.scores(g, q, k), bias)
+        scores = shape.scores(g, q, k)
+        if bias is not None:
+            scores = g.op("Add", scores, bias)
         y = g.matmul(shape.mix(g, scores, v), hidden, name="output")
         x = g.layer_norm(g.op("Add", y, x), 1e-12)
     y = gelu_erf(g, g.matmul(x, 4 * hidden, name="intermediate"))
