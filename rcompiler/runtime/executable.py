@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
+from os import getpid
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,14 @@ class Executable(Closable):
         hasty = Waiting(limit_s=min(wait_limit_s, PATIENCE_S))
         tried = [plan, *(paced(other, trial=hasty) for other in others)]
         makers = [each.team for each in tried]
-        self._launcher = Launcher(lambda: serve_plans(plan.serving(), makers, plans, artifact))
+        owner = getpid()
+
+        def make() -> Team:
+            if getpid() != owner:  # a child explores nothing: its parent does
+                return makers[plans.chooser.serving](True)
+            return serve_plans(plan.serving(), makers, plans, artifact)
+
+        self._launcher = Launcher(make)
 
     def __call__(self, *args: object, **kwargs: object) -> Outputs[np.ndarray]:
         """Run one inference.

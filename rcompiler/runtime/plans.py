@@ -11,7 +11,6 @@ import ctypes
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from os import getpid
 from typing import Protocol
 
 import numpy as np
@@ -117,7 +116,6 @@ class _Serving:
         "_makers",
         "_native_ids",
         "_number",
-        "_process",
         "_serve",
         "_serving",
         "_sizes",
@@ -139,7 +137,7 @@ class _Serving:
         self._serving: Team | None = None  # None: the first plan's
         self._candidate: tuple[int, Team] | None = None
         self._delays: dict[int, RunDelay] = {}
-        self._skipped, self._process = 0, getpid()
+        self._skipped = 0
 
     def start(self, bases: int | bytes) -> int:
         if self._skipped:
@@ -148,9 +146,6 @@ class _Serving:
         return self._start(bases)
 
     def _start(self, bases: int | bytes) -> int:
-        if self._process != getpid():  # a child explores nothing: its parent does
-            self._skipped = 1 << 62
-            return self._serve(bases)
         if self._number != self._chooser.serving:
             self._change()
         launch = self._chooser.next()
