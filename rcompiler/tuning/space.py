@@ -61,19 +61,22 @@ class Choices:
     memories: tuple[str, ...] = ()
 
 
-def tree(branches: Mapping[str, Choices]) -> Node:
-    """The tree of a model. branches: by way of fusing, the static plan's first.
+def tree(branches: Mapping[str, Choices], model: str = "") -> Node:
+    """The tree of a model.
+
+    branches: by way of fusing, the static plan's first. model: digest of the static plan, by which
+    times of the whole model are kept; those of segments are kept by what is in them.
 
     Raises ValueError where nothing can be chosen.
     """
-    bodies = {fusion: _body(choices) for fusion, choices in branches.items()}
-    head = Variable(FUSION, (*bodies,), WHOLE)
+    bodies = {fusion: _body(choices, model) for fusion, choices in branches.items()}
+    head = Variable(FUSION, (*bodies,), WHOLE, scope_signature=model)
     if len(bodies) == 1:
         only = next(iter(bodies.values()))
         if only is None:
             raise ValueError("there is nothing to choose")
         return only
-    return Fork(head, {name: body or Leaf(_fixed(name)) for name, body in bodies.items()})
+    return Fork(head, {name: body or Leaf(_fixed(name, model)) for name, body in bodies.items()})
 
 
 def kernel_name(body: str, segment: Segment) -> str:
@@ -102,7 +105,7 @@ def text(node: Node, indent: str = "") -> str:
     )
 
 
-def _body(choices: Choices) -> Node | None:
+def _body(choices: Choices, model: str) -> Node | None:
     """None where all is fixed."""
     parts: list[Node] = []
     kernels: list[str] = []
@@ -134,13 +137,13 @@ def _body(choices: Choices) -> Node | None:
     before = tuple(kernels)
     for name, values in ((SCHEDULE, choices.schedules), (MEMORY, choices.memories)):
         if len(values) > 1:
-            parts.append(Leaf(Variable(name, values, WHOLE, before)))
+            parts.append(Leaf(Variable(name, values, WHOLE, before, scope_signature=model)))
             before = (*before, name)
     if not parts:
         return None
     return parts[0] if len(parts) == 1 else Prefix(*parts)
 
 
-def _fixed(fusion: str) -> Variable:
+def _fixed(fusion: str, model: str) -> Variable:
     """A branch in which nothing else can be chosen."""
-    return Variable(f"nothing in {fusion}", ("",), WHOLE)
+    return Variable(f"nothing in {fusion}", ("",), WHOLE, scope_signature=model)

@@ -145,7 +145,8 @@ class Tuning:
             self._add(name, imported, base, device, dimensions)
         choices = {name: branch.choices for name, branch in self._branches.items()}
         try:
-            self.tree: Node | None = space.tree(choices)
+            digest = self._branches["fused"].static.provenance["schedule"]
+            self.tree: Node | None = space.tree(choices, digest)
         except ValueError:
             self.tree = None
         self._machine, self._code = fingerprint(base), code_version()
@@ -190,7 +191,7 @@ class Tuning:
         if self.tree is None:
             return self._result({}, 1.0, 0, done=True)
         kept = KeptMeasurements(self._index, self._machine, self._code)
-        explorer = Explorer(self.tree, kept, self._space, settings=_QUICK, budget=_unlimited())
+        explorer = Explorer(self.tree, kept, self._static(), settings=_QUICK, budget=_unlimited())
         wires = _Wires(self, explorer)
         self._start = time.monotonic()
         try:
@@ -257,6 +258,11 @@ class Tuning:
         except (ValueError, KeyError, TypeError, AttributeError):
             right = False
         return dict(found) if right else None
+
+    def _static(self) -> str:
+        """What the time of a segment depends on besides what is in it: how all is scheduled."""
+        choices = self._branches["fused"].choices
+        return f"{choices.schedules[0]}, {choices.memories[0]}"
 
     def _digest(self) -> str:
         """Of the choices and of what they are of; of no name, no time."""
