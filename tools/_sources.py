@@ -15,7 +15,7 @@ import numpy as np
 import rcompiler
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.target import is_host
-from rcompiler.errors import ArtifactError, InvalidModel, ShapeError
+from rcompiler.errors import ArtifactError, CompilerError, InvalidModel, ShapeError
 from rcompiler.options import DEFAULT, Policy, default_device
 from rcompiler.runtime.program import MAX_EUS
 from rcompiler.support.installed import require_compiler
@@ -157,7 +157,9 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         "default: all, of a CPU as many as this process may use",
     )
     group.add_argument(
-        "--tune", metavar="WHAT", help="what to choose by measuring: off (default) or kernels"
+        "--tune",
+        metavar="WHAT",
+        help="what to choose by measuring: off (default), kernels, or warmup: plans of the model",
     )
     group.add_argument(
         "--roots",
@@ -192,7 +194,15 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
 
 
 def compile_options(options: argparse.Namespace, source: Source) -> dict[str, Any]:
-    """The keywords for compile_onnx that were chosen on the command line."""
+    """The keywords for compile_onnx that were chosen on the command line.
+
+    Raises CompilerError for plans that are explored in traffic, of which a tool has none.
+    """
+    if options.tune == "online":
+        raise CompilerError(
+            "--tune=online explores while a program serves: call compile_onnx(tune='online') in "
+            "it, or explore before with --tune=warmup"
+        )
     chosen = {key: getattr(options, key) for key in CHOSEN}
     chosen |= {"shapes": shapes_of(options, source), "values": values_of(options)}
     unfused = {"fusion": False} if getattr(options, "no_fusion", False) else {}

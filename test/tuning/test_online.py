@@ -17,6 +17,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.profiler.index import ProfileIndex
 from rcompiler.profiler.storage import NAME
 from rcompiler.support.random_inputs import random_inputs
+from rcompiler.tools import rc_compile
 from rcompiler.tools.models import build
 from rcompiler.tuning import online
 from rcompiler.tuning.anchor import Anchor
@@ -249,6 +250,11 @@ def test_one_eu_leaves_little_to_choose(tmp_path):
 def test_budgets_that_are_none(tune, budget, message):
     with pytest.raises(CompilerError, match=message):
         rcompiler.compile_onnx(MODEL, tune=tune, tune_budget=budget)
+
+
+def test_a_tool_has_no_traffic(tmp_path, capsys):
+    assert rc_compile.main(["two_branch", "--tune=online", f"-o{tmp_path / 'm.rcx'}"]) == 1
+    assert "explores while a program serves" in capsys.readouterr().err
 
 
 def test_what_is_explored_runs_on_this_machine():
