@@ -19,12 +19,13 @@ from rcompiler.runtime.binding import Binding
 from rcompiler.runtime.closing import Closable
 from rcompiler.runtime.image import Image, LoadedImage
 from rcompiler.runtime.index_checks import IndexChecks
+from rcompiler.runtime.loaded_schedule import LoadedSchedule
 from rcompiler.runtime.memory import Results, address, arena
 from rcompiler.runtime.outputs import Outputs
 from rcompiler.runtime.pace import keep_pace
-from rcompiler.runtime.plans import PATIENCE_S, Plans, check_plans, serve_plans
+from rcompiler.runtime.plans import Plans, check_plans, serve_plans
 from rcompiler.runtime.run_delay import RunDelay
-from rcompiler.runtime.thread_schedule import ThreadSchedule, combine
+from rcompiler.runtime.thread_schedule import combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
 
 _Array = np.ndarray  # a name that the path of every call looks up
@@ -111,15 +112,13 @@ class Executable(Closable):
         if plans is None:
             self._launcher = Launcher(plan.serving)
             return
-        hasty = Waiting(limit_s=min(wait_limit_s, PATIENCE_S))
-        tried = [plan, *(paced(other, trial=hasty) for other in others)]
-        makers = [each.team for each in tried]
+        all_plans = [plan, *map(paced, others)]
         owner = getpid()
 
         def make() -> Team:
             if getpid() != owner:  # a child explores nothing: its parent does
-                return makers[plans.chooser.serving](True)
-            return serve_plans(plan.serving(), makers, plans, artifact)
+                return all_plans[plans.chooser.serving].serving()
+            return serve_plans(all_plans, plans.chooser, artifact, wait_limit_s)
 
         self._launcher = Launcher(make)
 
@@ -257,43 +256,39 @@ class Executable(Closable):
 
 
 class _PlanOfModel:
-    """The teams that run one artifact; its code is loaded once.
-
-    trial: how threads wait before it serves.
-    """
+    """One artifact as teams run it; its code is loaded once."""
 
     def __init__(
-        self,
-        artifact: Artifact,
-        *,
-        eus: int,
-        waiting: Waiting,
-        pin: bool,
-        timed: bool,
-        trial: Waiting | None = None,
+        self, artifact: Artifact, *, eus: int, waiting: Waiting, pin: bool, timed: bool
     ) -> None:
-        self._artifact, self._waiting, self._trial = artifact, waiting, trial
         assert isinstance(artifact.image, Image)
+        self._artifact, self._waiting, self._pin, self._timed = artifact, waiting, pin, timed
         self._code = LoadedImage(artifact.image)
-        self._threads = min(eus, _busy(artifact))
-        self._schedule = combine(artifact.programs, self._threads)
-        self._pin, self._timed = pin, timed
+        self.threads = min(eus, _busy(artifact))
+        self._schedule = combine(artifact.programs, self.threads)
 
-    def team(self, serves: bool) -> Team:
-        """Its threads. serves: it is no trial."""
-        return self.serving() if serves else self._make(self._schedule, self._trial)
+    def loaded(self) -> LoadedSchedule:
+        """For a team of as many threads."""
+        return LoadedSchedule(self._code, self._artifact.kernels, self._schedule)
+
+    def team(self) -> Team:
+        """Threads of its own."""
+        return Team(self._code, self.loaded(), self._waiting, self._pin, self._timed)
+
+    def alone(self) -> Team:
+        """The same on one thread."""
+        if self.threads == 1:
+            return self.team()
+        schedule = combine(self._artifact.programs, 1)
+        loaded = LoadedSchedule(self._code, self._artifact.kernels, schedule)
+        return Team(self._code, loaded, self._waiting)
 
     def serving(self) -> Team:
         """One that runs on one thread while that is faster."""
-        team = self._make(self._schedule)
         # Times are asked of the schedule that was asked for.
-        if self._threads > 1 and not self._timed:
-            return keep_pace(team, lambda: self._make(combine(self._artifact.programs, 1)))
-        return team
-
-    def _make(self, schedule: ThreadSchedule, waiting: Waiting | None = None) -> Team:
-        kernels, waiting = self._artifact.kernels, waiting or self._waiting
-        return Team(self._code, kernels, schedule, waiting, self._pin, self._timed)
+        if self.threads > 1 and not self._timed:
+            return keep_pace(self.team(), self.alone)
+        return self.team()
 
 
 def _threads(artifact: Artifact, asked: int | None) -> int:

@@ -129,8 +129,18 @@ def keep_pace(team: Team, make_alone: Callable[[], Team]) -> Team:
 
     make_alone: the same schedule on one thread; called when it is first needed.
     """
-    team.start = _Paced(team.start, Pace(team.threads), make_alone).start
+    team.start = paced(team.start, team.threads, make_alone)
     return team
+
+
+def paced(
+    together: Callable[[int | bytes], int], threads: int, make_alone: Callable[[], Team]
+) -> Callable[[int | bytes], int]:
+    """What starts a launch on so many threads, or on one while that is faster.
+
+    together: starts one on all of them. make_alone: see `keep_pace`.
+    """
+    return _Paced(together, Pace(threads), make_alone).start
 
 
 class _Paced:

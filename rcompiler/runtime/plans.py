@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,6 +19,8 @@ import numpy as np
 from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.loaded_schedule import LoadedSchedule
+from rcompiler.runtime.pace import paced
 from rcompiler.runtime.run_delay import RunDelay
 from rcompiler.runtime.threads import Team
 
@@ -92,52 +95,83 @@ def check_plans(first: Artifact, others: Sequence[Artifact]) -> None:
             )
 
 
-def serve_plans(
-    team: Team, makers: Sequence[Callable[[bool], Team]], plans: Plans, first: Artifact
-) -> Team:
-    """Let `team`, which runs the plan `first`, run the plan that is chosen instead.
+class LoadedPlan(Protocol):
+    """A plan whose code is loaded.
 
-    makers: each makes the team of a plan, by number; with True for one that serves.
+    threads: that it runs on.
+    """
+
+    @property
+    def threads(self) -> int: ...
+    def loaded(self) -> LoadedSchedule:
+        """For a team of as many threads."""
+
+    def team(self) -> Team:
+        """Threads of its own."""
+
+    def alone(self) -> Team:
+        """The same on one thread."""
+
+
+def serve_plans(
+    plans: Sequence[LoadedPlan], chooser: Chooser, first: Artifact, limit_s: float
+) -> Team:
+    """A team that runs the plan that is chosen, launch by launch.
+
+    plans: by number; `first`: the artifact of the first one. limit_s: of the waits of one that
+    serves.
     """
     begin = tables.EXTERNAL + len(first.inputs)
     sizes = [(begin + number, tensor.nbytes) for number, tensor in enumerate(first.written)]
-    team.start = _Serving(team.start, team.native_ids, makers, plans.chooser, sizes).start
+    most = max(plans, key=lambda plan: plan.threads)
+    team = most.team()
+    serving = _Serving(team, plans, chooser, sizes, limit_s)
+    team.start = serving.start
     return team
 
 
 class _Serving:
-    """`Team.start` with a choice of plans; as in `pace`, most launches are not asked about."""
+    """`Team.start` with a choice of plans; as in `pace`, most launches are not asked about.
+
+    Plans for as many threads take turns on the same ones: threads that wait for their next launch
+    spin for a while, and would be in the way of those of another team. A plan for fewer threads has
+    a team of its own.
+    """
 
     __slots__ = (
-        "_candidate",
         "_chooser",
-        "_delays",
-        "_first",
-        "_makers",
-        "_native_ids",
+        "_delay",
+        "_limit_s",
+        "_loaded",
+        "_now",
         "_number",
+        "_others",
+        "_plans",
+        "_raw",
         "_serve",
-        "_serving",
         "_sizes",
         "_skipped",
+        "_team",
     )
 
     def __init__(
         self,
-        first: Callable[[int | bytes], int],
-        native_ids: Sequence[int],
-        makers: Sequence[Callable[[bool], Team]],
+        team: Team,
+        plans: Sequence[LoadedPlan],
         chooser: Chooser,
         sizes: Sequence[tuple[int, int]],
+        limit_s: float,
     ) -> None:
-        """sizes: base number and bytes of all that a launch writes for its caller."""
-        self._first, self._native_ids = first, native_ids
-        self._makers, self._chooser, self._sizes = makers, chooser, sizes
-        self._serve, self._number = first, 0
-        self._serving: Team | None = None  # None: the first plan's
-        self._candidate: tuple[int, Team] | None = None
-        self._delays: dict[int, RunDelay] = {}
-        self._skipped = 0
+        """team: of the most threads. sizes: base number and bytes of all that a launch writes for
+        its caller."""
+        self._team, self._raw = weakref.proxy(team), team.start
+        self._plans, self._chooser, self._sizes, self._limit_s = plans, chooser, sizes, limit_s
+        self._loaded: dict[int, LoadedSchedule] = {}
+        self._others: dict[int, Team] = {}
+        self._delay = RunDelay(team.native_ids)
+        self._now = -1  # the plan whose schedule the team has
+        self._skipped, self._number = 0, chooser.serving
+        self._serve = self._serving(self._number)
 
     def start(self, bases: int | bytes) -> int:
         if self._skipped:
@@ -153,84 +187,97 @@ class _Serving:
         if not launch.timed:
             return self._serve(bases)
         if launch.plan == self._number:
-            return self._timed(self._serve, self._serving, bases)
+            return self._timed(self._serve, bases)
         return self._tried(launch, bases)
 
-    def _timed(
-        self, start: Callable[[int | bytes], int], team: Team | None, bases: int | bytes
-    ) -> int:
-        delay = self._delay(team)
-        late, begin = delay.ns(), time.perf_counter_ns()
+    def _timed(self, start: Callable[[int | bytes], int], bases: int | bytes) -> int:
+        late, begin = self._delay.ns(), time.perf_counter_ns()
         result = start(bases)
         ns = time.perf_counter_ns() - begin
         if not result:
-            self._chooser.ran(ns, delay.ns() - late)
+            self._chooser.ran(ns, self._delay.ns() - late)
         return result
 
     def _tried(self, launch: Launch, bases: int | bytes) -> int:
         """Run a candidate; whatever happens to it, the answer comes."""
         begin = time.perf_counter_ns()
         try:
-            team = self._team(launch.plan)
-            result = self._timed(team.start, team, bases)
+            start, team = self._candidate(launch.plan)
+            result = self._timed(start, bases)
             if result:
                 team.failed(result)
         except (ArtifactError, DeviceError) as error:
-            self._drop()
+            self._others.pop(launch.plan, None)
+            self._restore()
             self._chooser.failed(time.perf_counter_ns() - begin, str(error))
             return self._serve(bases)
+        self._restore()
         if not launch.shadow:
             return result
-        written = [view.copy() for view in self._written(bases)]
+        written = [view.copy() for view in written_by(bases, self._sizes)]
         begin = time.perf_counter_ns()
         result = self._serve(bases)
         ns = time.perf_counter_ns() - begin
         if result:
             return result
-        if all(map(np.array_equal, written, self._written(bases))):
+        if all(map(np.array_equal, written, written_by(bases, self._sizes))):
             self._chooser.shadowed(ns)
         else:
-            self._drop()
             self._chooser.failed(ns, "its results are other ones")
         return result
 
+    def _candidate(self, number: int) -> tuple[Callable[[int | bytes], int], Team]:
+        """What starts it, which is not paced, and its team."""
+        plan = self._plans[number]
+        if plan.threads == self._team.threads:
+            self._load(number, min(PATIENCE_S, self._limit_s))
+            return self._raw, self._team
+        if number not in self._others:
+            self._others = {number: plan.team()}
+        team = self._others[number]
+        return team.start, team
+
+    def _restore(self) -> None:
+        """The team has the schedule of the plan that serves."""
+        if self._plans[self._number].threads == self._team.threads and self._now != self._number:
+            self._load(self._number, self._limit_s)
+
+    def _load(self, number: int, limit_s: float) -> None:
+        if number not in self._loaded:
+            self._loaded[number] = self._plans[number].loaded()
+        self._team.load(self._loaded[number], limit_s)
+        self._now = number
+
     def _change(self) -> None:
         """Let the plan that was found serve."""
-        number = self._chooser.serving
-        self._drop()
-        self._number, self._serving = number, None
-        self._serve = self._first
-        if number:
-            self._serving = self._makers[number](True)
-            self._serve = self._serving.start
+        self._number = self._chooser.serving
+        self._serve = self._serving(self._number)
+        kept = {self._number, self._now}
+        self._loaded = {n: loaded for n, loaded in self._loaded.items() if n in kept}
 
-    def _drop(self) -> None:
-        """The candidate; its threads end."""
-        if self._candidate is not None:
-            self._candidate[1].close()
-        self._candidate = None
-        self._delays.clear()
+    def _serving(self, number: int) -> Callable[[int | bytes], int]:
+        """What starts the plan that serves."""
+        plan = self._plans[number]
+        self._others.clear()
+        if plan.threads < self._team.threads:
+            self._others[number] = plan.team()
+            return self._others[number].start
+        self._load(number, self._limit_s)
+        if plan.threads == 1:
+            return self._raw
+        return paced(self._raw, plan.threads, plan.alone)
 
-    def _team(self, number: int) -> Team:
-        if self._candidate is None or self._candidate[0] != number:
-            self._drop()  # before the next one has threads
-            self._candidate = number, self._makers[number](False)
-        return self._candidate[1]
 
-    def _delay(self, team: Team | None) -> RunDelay:
-        key = id(team)
-        if key not in self._delays:
-            ids = self._native_ids if team is None else team.native_ids
-            self._delays[key] = RunDelay(ids)
-        return self._delays[key]
+def written_by(bases: int | bytes, sizes: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+    """Arrays (bytes) over what a launch has written for its caller.
 
-    def _written(self, bases: int | bytes) -> list[np.ndarray]:
-        """What a launch has written for its caller, where it lies."""
-        most = max((number for number, _ in self._sizes), default=-1) + 1
-        table = bases if isinstance(bases, bytes) else ctypes.string_at(bases, most * _WORD)
-        places = np.frombuffer(table, np.uint64, most)
-        return [
-            np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(int(places[number])))
-            for number, size in self._sizes
-            if size
-        ]
+    bases: the table of the launch, or its address. sizes: base number and bytes of each array.
+    """
+    most = max((number for number, _ in sizes), default=-1) + 1
+    table = bases if isinstance(bases, bytes) else ctypes.string_at(bases, most * _WORD)
+    places = np.frombuffer(table, np.uint64, most)
+    return [
+        np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(int(places[number])))
+        for number, size in sizes
+        if size
+    ]

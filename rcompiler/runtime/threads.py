@@ -9,7 +9,7 @@ import ctypes
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from os import getpid
@@ -20,15 +20,13 @@ import numpy as np
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import DeviceError
 from rcompiler.runtime import control as at
-from rcompiler.runtime import tables
 from rcompiler.runtime.closing import CLOSED
 from rcompiler.runtime.image import LoadedImage
+from rcompiler.runtime.loaded_schedule import LoadedSchedule
 from rcompiler.runtime.memory import address, arena
-from rcompiler.runtime.post_mortem import PostMortem, at_word
-from rcompiler.runtime.program import KernelEntry
+from rcompiler.runtime.post_mortem import PostMortem
 from rcompiler.runtime.run_delay import RunDelay
 from rcompiler.runtime.stamps import Stamps
-from rcompiler.runtime.thread_schedule import Stream, ThreadSchedule
 
 _WORD = 8
 _PAGE = 4096
@@ -86,8 +84,7 @@ class Team:
     def __init__(
         self,
         code: LoadedImage,
-        kernels: Sequence[KernelEntry],
-        schedule: ThreadSchedule,
+        loaded: LoadedSchedule,
         waiting: Waiting,
         pin: bool = False,
         timed: bool = False,
@@ -95,14 +92,12 @@ class Team:
         """Start the workers. timed: note when each RUN begins and ends.
 
         Raises:
-            ArtifactError: a kernel is not in the image.
             DeviceError: no memory or no threads.
         """
-        self._schedule = schedule
+        self.threads = len(loaded.streams)
         self._limit_s = waiting.limit_s
-        self.threads = len(schedule.streams)
-        self._shared = _Shared(code, kernels, schedule, waiting)
-        self.stamps = Stamps(schedule) if timed else None
+        self._shared = _Shared(code, loaded, waiting)
+        self.stamps = Stamps(loaded.schedule) if timed else None
         suffix = "_timed" if timed else ""
         # Foreign: bases -> OK, or what `failed` explains.
         self.start: Callable[[int | bytes], int] = partial(
@@ -117,6 +112,15 @@ class Team:
         # Runs at close, at collection, and at interpreter exit, whichever comes first.
         stop = _Stop(code.function("veu_stop"))
         self.close = weakref.finalize(self, _shut_down, self._shared, stop, workers)
+
+    def load(self, loaded: LoadedSchedule, limit_s: float) -> None:
+        """Let launches run another schedule for as many threads, which wait up to `limit_s`.
+
+        Some microseconds: it changes a few words. Not for a team that is timed.
+        """
+        assert len(loaded.streams) == self.threads and self.stamps is None
+        self._limit_s = limit_s
+        self._shared.load(loaded, limit_s)
 
     def failed(self, result: int) -> NoReturn:
         """Say who waited for whom when `start` did not return OK. The next launch starts afresh,
@@ -147,7 +151,7 @@ class Team:
         event, expected, actual = (int(unit[i]) for i in (at.EVENT, at.EXPECTED, at.ACTUAL))
         if event == at.ON_WORKERS:
             return f"EU 0 waits for {expected - actual} worker(s) to finish"
-        found = self._shared.post_mortem(self._schedule, self.threads)
+        found = self._shared.post_mortem()
         if event == at.ON_BARRIER:
             return found.at_barrier(eu, expected - actual)
         return found.at_event(eu, event, expected)
@@ -238,74 +242,51 @@ def _refuse(message: str, bases: int | bytes) -> int:
 
 
 class _Shared:
-    """All memory that compiled code reads; the threads keep it alive."""
+    """All memory that compiled code reads; the threads keep it alive.
 
-    def __init__(
-        self,
-        code: LoadedImage,
-        kernels: Sequence[KernelEntry],
-        schedule: ThreadSchedule,
-        waiting: Waiting,
-    ) -> None:
+    loaded: the schedule that launches run. code: keeps the code of the workers.
+    """
+
+    def __init__(self, code: LoadedImage, loaded: LoadedSchedule, waiting: Waiting) -> None:
         self.code = code
-        threads, events = len(schedule.streams), len(schedule.events)
+        self.threads = len(loaded.streams)
         self.control = arena(at.WORDS * _WORD, "control block").view(np.int64)
         self.control_address = address(self.control)
-        self.events = arena(max(1, events) * at.LINE * _WORD, "events").view(np.int64)
         # One block more than threads: see veu_launch.
-        units = arena((threads + 1) * at.UNIT_WORDS * _WORD, "EU blocks").view(np.int64)
-        self.units = units.reshape(threads + 1, at.UNIT_WORDS)
-        self.totals = np.array([*schedule.totals, 0], np.int64)
-        self._as_built = schedule.words
-        self._words = schedule.words
-        if any(map(tables.loops, schedule.streams)):  # threads count in them
-            self._words = arena(schedule.words.nbytes, "streams").view(np.int64)
-            self._words[:] = schedule.words
-        self.streams = [self.stream(piece) for piece in schedule.threads]
-        self._stream_table = np.array([address(s) for s in self.streams], np.int64)
-        self._kernel_table = np.array([*(code.function(k.name) for k in kernels), 0], np.int64)
-        workspace = max((k.workspace for k in kernels), default=0)
-        # pages of its own for each EU: no line of one is near a line of another
-        workspace = -(-workspace // _PAGE) * _PAGE
-        self.workspaces = arena(max(1, threads * workspace), "workspaces of the EUs")
-        self.control[at.THREADS] = threads
-        alone = threads <= usable_cpus()
+        units = arena((self.threads + 1) * at.UNIT_WORDS * _WORD, "EU blocks").view(np.int64)
+        self.units = units.reshape(self.threads + 1, at.UNIT_WORDS)
+        self.workspaces = arena(1, "workspaces of the EUs")
+        self.control[at.THREADS] = self.threads
+        alone = self.threads <= usable_cpus()
         spin, yields = (10000, 0) if alone else (50, 8)
         self.control[at.SPIN] = spin if waiting.spin is None else waiting.spin
         self.control[at.YIELDS] = yields if waiting.yields is None else waiting.yields
         self.control[at.SLICE] = int(min(waiting.slice_s, 0.9) * 1e9)
-        self.control[at.LIMIT] = int(waiting.limit_s * 1e9)
-        self.control[at.BUSY_LIMIT] = int(waiting.limit_s * _BUSY_FACTOR * 1e9)
-        self.control[at.STREAMS] = address(self._stream_table)
-        self.control[at.KERNELS] = address(self._kernel_table)
-        self.control[at.EVENTS] = address(self.events)
-        self.control[at.TOTALS] = address(self.totals)
         self.control[at.UNITS] = self.units.__array_interface__["data"][0]
-        self.control[at.OPERANDS] = schedule.operands
+        self.load(loaded, waiting.limit_s)
+
+    def load(self, loaded: LoadedSchedule, limit_s: float) -> None:
+        """What the next launch runs, and how long its waits may be. No worker may run."""
+        needed = max(1, self.threads * loaded.workspace)
+        if self.workspaces.size < needed:
+            self.workspaces = arena(needed, "workspaces of the EUs")
+        self.loaded = loaded
+        loaded.write(self.control)
         self.control[at.WORKSPACES] = address(self.workspaces)
-        self.control[at.WORKSPACE] = workspace
+        self.control[at.LIMIT] = int(limit_s * 1e9)
+        self.control[at.BUSY_LIMIT] = int(limit_s * _BUSY_FACTOR * 1e9)
 
-    def stream(self, piece: Stream) -> np.ndarray:
-        """The words of a stream or queue that threads walk."""
-        return self._words[piece.start : piece.start + len(piece.stream)]
-
-    def post_mortem(self, schedule: ThreadSchedule, threads: int) -> PostMortem:
+    def post_mortem(self) -> PostMortem:
         """Of the launch that stopped now."""
-        positions = self.units[:threads, at.POSITION].tolist()
-        place = partial(at_word, schedule, self._words, positions)
-        counts = self.events.reshape(-1, at.LINE)[: len(schedule.events), 0].tolist()
-        before = int(self.control[at.EPOCH]) - 1
-        return PostMortem(schedule, place, counts, before)
+        positions = self.units[: self.threads, at.POSITION].tolist()
+        return self.loaded.post_mortem(positions, int(self.control[at.EPOCH]) - 1)
 
     def reset(self) -> None:
         """After an aborted launch: all counters as if it had gone well. No worker may run."""
-        epoch = int(self.control[at.EPOCH])
-        counters = self.events.reshape(-1, at.LINE)[:, 0]
-        counters[: len(self.totals) - 1] = epoch * self.totals[:-1]
+        self.loaded.reset(int(self.control[at.EPOCH]))
         self.control[at.BARRIER] = 0
         self.control[at.ABORT] = 0
         self.units[:, at.FAILED] = 0
-        self._words[:] = self._as_built  # a thread may have been left in a loop
 
 
 def _start(

@@ -88,7 +88,7 @@ def test_one_thread_keeps_the_loops_of_one_eu():
     )
     program = Program("p", (stream,), (), (("op",) * 6,))
     model = Executable(artifact(program, program))
-    (walked,) = model._launcher._process().team._shared.streams
+    (walked,) = model._launcher._process().team._shared.loaded.streams
     assert len(walked) == 2 * (len(stream) - 2) + 1  # a barrier less in each program
     for _ in range(3):
         assert np.array_equal(model(X)[0], X * 64)
@@ -132,7 +132,7 @@ def test_a_hang_names_the_iteration():
     model = Executable(artifact(program), 2, wait_limit_s=0.3)
     team = model._launcher._process().team
     assert np.array_equal(model(X)[0], X * 2 ** (2 * TURNS + 2))
-    team._shared.streams[1][:] = broken.streams[1]
+    team._shared.loaded.streams[1][:] = broken.streams[1]
     for _ in range(2):
         with pytest.raises(DeviceError) as caught:
             model(X)
@@ -142,7 +142,7 @@ def test_a_hang_names_the_iteration():
             in message
         )
         assert "event 'p: value5', which came 0 times" in message
-        team._shared.streams[1][:] = broken.streams[1]
+        team._shared.loaded.streams[1][:] = broken.streams[1]
     team._shared.reset()
     assert np.array_equal(model(X)[0], X * 2 ** (2 * TURNS + 2))
 

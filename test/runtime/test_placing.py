@@ -21,6 +21,7 @@ from rcompiler.codegen.link import link
 from rcompiler.runtime import control as at
 from rcompiler.runtime.artifact import Program
 from rcompiler.runtime.image import LoadedImage
+from rcompiler.runtime.loaded_schedule import LoadedSchedule
 from rcompiler.runtime.thread_schedule import combine
 from rcompiler.runtime.threads import Waiting, _Shared
 
@@ -49,7 +50,9 @@ class Team:
         streams = (sm.stream_of(("wait", 0, 1)), sm.stream_of(("signal", 0)))
         program = Program("main_0", streams, ("done",), ((), ()))
         self.code = LoadedImage(image())
-        self.shared = _Shared(self.code, sm.KERNELS, combine([program], 2), Waiting())
+        self.shared = _Shared(
+            self.code, LoadedSchedule(self.code, sm.KERNELS, combine([program], 2)), Waiting()
+        )
         self.unit = self.shared.units[1]
         self.taken = np.zeros(2 * at.TAKEN_WORDS, np.int64)
         self.never = np.zeros(1, np.int64)  # a counter that stays 0

@@ -8,10 +8,9 @@ import pytest
 import small_models as sm
 
 from rcompiler.errors import ArtifactError
-from rcompiler.runtime import plans as module
 from rcompiler.runtime.artifact import Program, Tensor
 from rcompiler.runtime.executable import Executable
-from rcompiler.runtime.plans import Launch, Plans
+from rcompiler.runtime.plans import Launch, Plans, written_by
 from rcompiler.runtime.run_delay import RunDelay
 from rcompiler.runtime.tables import ARENA, CONSTANTS, EXTERNAL
 
@@ -117,7 +116,7 @@ def stuck() -> Program:
 
 
 def test_a_plan_that_stops_costs_no_answer(monkeypatch):
-    monkeypatch.setattr("rcompiler.runtime.executable.PATIENCE_S", 0.1)
+    monkeypatch.setattr("rcompiler.runtime.plans.PATIENCE_S", 0.1)
     script = Script([Launch(1, timed=True), Launch(0, timed=True)])
     own = model(script, sm.artifact([stuck()]), eus=2)
     assert answers(own, 3)
@@ -160,9 +159,8 @@ def test_arrays_that_are_written_are_found_in_tables_of_both_kinds():
     y = np.arange(8, dtype=np.float32)
     table = np.zeros(EXTERNAL + 2, np.uint64)
     table[EXTERNAL + 1] = y.__array_interface__["data"][0]
-    serving = module._Serving(lambda _: 0, [], [], Script([]), [(EXTERNAL + 1, 32)])
     for bases in (table.tobytes(), table.__array_interface__["data"][0]):
-        [found] = serving._written(bases)
+        [found] = written_by(bases, [(EXTERNAL + 1, 32)])
         assert np.array_equal(found.view(np.float32), y)
 
 

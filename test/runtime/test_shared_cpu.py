@@ -22,6 +22,7 @@ from rcompiler.runtime import control
 from rcompiler.runtime.artifact import Program
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.image import LoadedImage
+from rcompiler.runtime.loaded_schedule import LoadedSchedule
 from rcompiler.runtime.thread_schedule import combine
 from rcompiler.runtime.threads import Waiting, _Shared
 
@@ -52,7 +53,9 @@ class Waiter:
         program = Program("main_0", streams, ("done",), ((), ()))
         code = LoadedImage(image(cpu))
         waiting = Waiting(spin=ENDLESS, yields=0, slice_s=0.001)
-        self.shared = _Shared(code, sm.KERNELS, combine([program], 2), waiting)
+        self.shared = _Shared(
+            code, LoadedSchedule(code, sm.KERNELS, combine([program], 2)), waiting
+        )
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         main = function(code.function("veu_main"))
         self._thread = threading.Thread(target=main, args=(self.shared.control_address, 0, 1))
@@ -67,7 +70,7 @@ class Waiter:
         try:
             yield
         finally:
-            self.shared.events[0] = 1
+            self.shared.loaded.events[0] = 1
             self._thread.join(PATIENCE_S)
 
     @property
@@ -76,7 +79,7 @@ class Waiter:
 
     @property
     def asleep(self):
-        return self.shared.events[1] == 1
+        return self.shared.loaded.events[1] == 1
 
     @property
     def ended(self):

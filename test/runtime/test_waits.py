@@ -44,7 +44,7 @@ def test_a_lost_signal_is_reported_and_the_next_call_is_right():
     program = dataclasses.replace(sm.two_steps(2), events=("scaled", "other"))
     model = Executable(sm.artifact([program]), 2, wait_limit_s=LIMIT)
     assert np.array_equal(model(X)[0], sm.expected(X))
-    stream = model._launcher._process().team._schedule.streams[1]
+    stream = model._launcher._process().team._shared.loaded.schedule.streams[1]
     (place,) = [at for at, op, _ in instructions(stream) if op == control.SIGNAL]
     stream[place + 1] = 1  # EU 1 signals the other event instead
     with pytest.raises(DeviceError) as caught:
@@ -57,7 +57,7 @@ def test_a_lost_signal_is_reported_and_the_next_call_is_right():
 
 def test_an_eu_that_misses_a_barrier_is_reported():
     model = Executable(sm.artifact([sm.two_steps(2, "barrier")]), 2, wait_limit_s=LIMIT)
-    stream = model._launcher._process().team._schedule.streams[1]
+    stream = model._launcher._process().team._shared.loaded.schedule.streams[1]
     (place,) = [at for at, op, _ in instructions(stream) if op == control.BARRIER_OP]
     stream[place] = control.END
     with pytest.raises(DeviceError, match="EU 0.*waits for 1 more EU.s. at a barrier"):
