@@ -99,6 +99,7 @@ class Explorer:
         incumbent: the plan that serves; what exploration found, once it is over.
         phase: CALIBRATION, EXPLORATION, DUEL or FROZEN.
         tried: pairs that were run; believed: those that counted.
+        budget: what trials have cost.
         won: the time of the incumbent in times of the static plan's, as the final duel had it.
     """
 
@@ -129,7 +130,7 @@ class Explorer:
         self.tried = self.believed = 0
         self.won = 1.0
         self._tree, self._times, self._environment = tree, times, environment
-        self._settings, self._budget = settings or Settings(), budget or Budget()
+        self._settings, self.budget = settings or Settings(), budget or Budget()
         self._usual: deque[float] = deque(maxlen=9)  # ns of the incumbent lately
         self._gate: deque[bool] = deque(maxlen=self._settings.watched)
         self._pause, self._next_pause = 0, self._settings.pause
@@ -163,7 +164,7 @@ class Explorer:
         if self._pause > 0:
             self._pause -= 1
             return False
-        return now >= self._not_before and self._budget.admits()
+        return now >= self._not_before and self.budget.admits()
 
     def most_requests(self) -> int:
         """Requests that all trials and the duel take at most where nothing is known and the machine
@@ -179,7 +180,7 @@ class Explorer:
         trial = step.kind in (CANDIDATE, WARM)
         other = trial and self.phase != CALIBRATION
         usual = median(self._usual) if other and self._usual else ns
-        self._budget.served(ns, usual, trial=trial)
+        self.budget.served(ns, usual, trial=trial)
         if not other:
             self._usual.append(ns)
         if step.kind == WARM:
@@ -195,11 +196,11 @@ class Explorer:
     def served(self, requests: int) -> None:
         """So many requests have run the incumbent, and nobody looked: they took what is usual."""
         if requests and self._usual:
-            self._budget.served(requests * median(self._usual), 0.0, trial=False, requests=requests)
+            self.budget.served(requests * median(self._usual), 0.0, trial=False, requests=requests)
 
     def lost(self, ns: float) -> None:
         """A request took so much longer than its plan, for the sake of a trial."""
-        self._budget.served(ns, 0.0, trial=True, requests=0)
+        self.budget.served(ns, 0.0, trial=True, requests=0)
 
     def failed(self, step: Step, ns: float, scope: str | None = None) -> None:
         """A candidate has stopped or thrown: it is never tried again.
@@ -214,7 +215,7 @@ class Explorer:
         """
         if step.kind not in (CANDIDATE, WARM) or self.phase == CALIBRATION:
             raise ValueError("a plan that serves has failed")
-        self._budget.served(ns, 0.0, trial=True)
+        self.budget.served(ns, 0.0, trial=True)
         self._second = None
         self._pair.clear()
         if self.phase == DUEL:

@@ -43,6 +43,7 @@ class Executable(Closable):
     Attributes:
         inputs, outputs: name, shape, dtype of each, in the order of the call and of the result.
         eus: EUs that the model runs on. EUs without any work get no thread.
+        plans: other plans, and who chooses between them; None where there is one.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Executable(Closable):
         for each in (artifact, *others):
             if validate is not None:
                 validate(each)
-        self._artifact, self._plans = artifact, plans
+        self._artifact, self.plans = artifact, plans
         self.inputs, self.outputs = artifact.inputs, artifact.outputs
         self.eus = _threads(artifact, eus)
         most = max(each.arena_bytes for each in (artifact, *others))
@@ -206,8 +207,8 @@ class Executable(Closable):
     @property
     def artifact(self) -> Artifact:
         """What is run: of several plans the one that serves now."""
-        number = self._plans.chooser.serving if self._plans else 0
-        return self._plans.others[number - 1] if self._plans and number else self._artifact
+        number = self.plans.chooser.serving if self.plans else 0
+        return self.plans.others[number - 1] if self.plans and number else self._artifact
 
     def run_delay(self) -> RunDelay:
         """How long the threads of the model, and the calling one, could have run and had no CPU.

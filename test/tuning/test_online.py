@@ -128,7 +128,7 @@ def test_launches_that_nobody_looks_at_pay_for_trials():
     own = Machine([1e6, 1e6])
     own.serve(100)
     explorer = own.chooser.explorer
-    assert explorer._budget.served_ns == pytest.approx(own.total, rel=0.15)
+    assert explorer.budget.served_ns == pytest.approx(own.total, rel=0.15)
 
 
 def test_trials_wait_while_the_machine_is_not_as_usual():
@@ -170,7 +170,7 @@ def test_every_answer_is_the_reference_and_the_plan_is_kept(tmp_path, quick):
     feeds = random_inputs(plain.inputs)
     right = plain(feeds)
     model = rcompiler.compile_onnx(MODEL, eus=2, cache=tmp_path, tune="online")
-    chooser = model._plans.chooser
+    chooser = model.plans.chooser
     assert chooser.explorer.phase != FROZEN
     requests = 0
     while chooser.explorer.phase != FROZEN and requests < 20_000:
@@ -187,7 +187,7 @@ def test_every_answer_is_the_reference_and_the_plan_is_kept(tmp_path, quick):
     assert len(kinds) == 1 and any('"kind": "trial"' in line for line in index.export())
     index.close()
     again = rcompiler.compile_onnx(MODEL, eus=2, cache=tmp_path, tune="online")
-    assert again._plans is None and again.artifact.provenance["schedule"] == served
+    assert again.plans is None and again.artifact.provenance["schedule"] == served
     for each in (plain, model, again):
         each.close()
 
@@ -201,7 +201,7 @@ def test_a_model_that_explores_can_be_copied_saved_and_closed(tmp_path, quick):
         feeds = random_inputs(model.inputs)
         right = [np.array(y) for y in model(feeds)]
         for other in (copy.copy(model), pickle.loads(pickle.dumps(model))):
-            assert other._plans is None
+            assert other.plans is None
             assert all(map(np.array_equal, other(feeds), right))
             other.close()
         model.save(tmp_path / "m.rcx")
@@ -225,7 +225,7 @@ def test_while_it_explores_threads_may_call_at_once(tmp_path, quick):
             thread.start()
         for thread in threads:
             thread.join()
-        assert not wrong and model._plans.chooser.explorer.phase in (EXPLORATION, FROZEN, "duel")
+        assert not wrong and model.plans.chooser.explorer.phase in (EXPLORATION, FROZEN, "duel")
 
 
 def test_one_eu_leaves_little_to_choose(tmp_path):
