@@ -11,7 +11,8 @@ from rcompiler.runtime import pace
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.pace import LaunchMode, Pace
 
-QUIET, BUSY = (100, 98), (3000, 120)  # ns on all threads: by the clock, on a CPU
+QUIET, BUSY = (100, 98), (3000, 120)  # on all threads, in units: by the clock, on a CPU
+UNIT = 10_000  # ns: three launches on one thread last as long as some turns of others
 
 
 def launches(chooser, count, together, alone):
@@ -21,9 +22,9 @@ def launches(chooser, count, together, alone):
         step = chooser.step()
         steps.append(step)
         if step is LaunchMode.TIMED:
-            chooser.took(*together)
+            chooser.took(*(UNIT * time for time in together))
         elif step is LaunchMode.ALONE:
-            chooser.took(*alone)
+            chooser.took(*(UNIT * time for time in alone))
     return steps
 
 
@@ -103,9 +104,9 @@ def test_two_disturbances_in_a_row_change_nothing():
 def test_when_the_others_have_gone_all_threads_run_again():
     chooser = Pace(2)
     assert launches(chooser, 3000, BUSY, (400, 190))[-1] is not LaunchMode.PLAIN
-    steps = launches(chooser, 600, QUIET, (180, 180))
-    assert LaunchMode.ALONE not in steps[300:]
-    assert steps[300:].count(LaunchMode.PLAIN) > 200
+    steps = launches(chooser, 2000, QUIET, (180, 180))  # of 2 ms: after 2 s at most
+    assert LaunchMode.ALONE not in steps[1150:]
+    assert steps[1350:].count(LaunchMode.PLAIN) > 500
 
 
 def test_where_one_thread_is_slower_it_is_tried_ever_more_rarely():
