@@ -48,9 +48,9 @@ def explore(
             found = tuning.run(budget_s)
     finally:
         tuning.close()
-    rows = [(name, choice) for name, choice in sorted(found.plan.items())]
+    rows = tuning.described(found.plan)
     if rows:
-        table(("variable", "choice"), rows)
+        table(("what", "choice"), rows)
     took = f"{found.trials} trials, {found.seconds:.1f} s"
     if not found.done:
         print(f"{took}: the budget is spent; the same command goes on from here")

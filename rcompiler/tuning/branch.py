@@ -26,7 +26,7 @@ from rcompiler.rammer.placement import derive_graph
 from rcompiler.rammer.timeline import Timeline
 from rcompiler.report import Report
 from rcompiler.roller.decision import Decision
-from rcompiler.roller.policy import shortlist
+from rcompiler.roller.policy import decisions, shortlist
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.tuning import segments
 from rcompiler.tuning.space import (
@@ -99,8 +99,10 @@ class Branch:
         report = Report.from_json(self.static.stages[REPORT])
         bodies = {op.name: self._body_of[op.kernel] for op in report.operators}
         self._segments = segments.joined(self._pieces, bodies)
+        self._operators: dict[str, list[str]] = {}  # by body
         for operator, segment in self._segments.items():
             self._names[bodies[operator]] = kernel_name(bodies[operator], segment)
+            self._operators.setdefault(bodies[operator], []).append(operator)
 
     # -- the enumerator ----------------------------------------------------------------------------
     @cached_property
@@ -127,7 +129,7 @@ class Branch:
             self._bodies[keys[key]] = replace(own, work=own.work + _expected(own.static[0]))
 
     def _tilings(self, body: Body) -> _Body:
-        """The static plan's, and the best others by the cost model."""
+        """The static plan's, the best others by the cost model, and that of the published search."""
         device, eus = self._run.device, self._options.eus or None
         static = body.construct(device, self._options.roller_policy, eus)[:CANDIDATES]
         for decision in static:
@@ -135,6 +137,7 @@ class Branch:
         found = {_name(static): static}
         if "k" in self._dimensions and not body.stages:
             best, _ = shortlist(body.expression(), device, TOP, eus=eus)
+            best += decisions(body.expression(), device, "osdi22", eus)[:1]
             least = min(map(_expected, [*best, static[0]]))
             for decision in best:
                 if _expected(decision) <= WORST * least and decision != static[0]:
@@ -189,6 +192,25 @@ class Branch:
             return chosen.get(name) or self._bodies[name].static
 
         return self._run.from_operators(self._module, decide, self._scheduler(plan))
+
+    def described(self, plan: Plan) -> list[tuple[str, str]]:
+        """What a plan chooses, to read: of kernels the operators and the tile, with its source."""
+        bodies = {name: body for body, name in self._names.items()}
+        rows = []
+        for name, choice in sorted(plan.items()):
+            if name not in bodies:
+                rows.append((name, choice))
+                continue
+            first, *others = self._operators[bodies[name]]
+            equal = f" (+{len(others)} equal)" if others else ""
+            chosen = self._bodies[bodies[name]].decisions[choice][0]
+            tile, form = (
+                "x".join(map(str, sizes)) for sizes in (chosen.tile, chosen.register_tile)
+            )
+            rows.append(
+                (f"{first}{equal}", f"tile {tile}, {form} in registers, by {chosen.source}")
+            )
+        return rows
 
     def scopes(self, columns: Mapping[str, Sequence[object]]) -> dict[str, float]:
         """ns of each segment, of the times of a launch (`Executable.times`)."""

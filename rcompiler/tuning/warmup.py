@@ -219,6 +219,10 @@ class Tuning:
         """Of the index."""
         self._index.close()
 
+    def described(self, plan: Plan) -> list[tuple[str, str]]:
+        """What a plan chooses, to read."""
+        return self.branch(plan).described(plan)
+
     def branch(self, plan: Plan) -> Branch:
         """The way of fusing that a plan takes."""
         return self._branches[plan.get(FUSION, "fused")]

@@ -64,6 +64,23 @@ def test_every_choice_is_legal_and_right(name):
     assert tried > 0
 
 
+def test_kernels_come_from_more_than_one_source():
+    """Roller's cost model, and the search as it was published."""
+    own = branch("mlp")
+    sources = {d.source for b in own._bodies.values() for ds in b.decisions.values() for d in ds}
+    assert sources == {"roller", "osdi22"}
+
+
+def test_a_plan_can_be_read():
+    own = branch("mlp")
+    tree = space.tree({"fused": own.choices})
+    kernel = next(v for v in tree.variables() if v.name.startswith("kernel"))
+    rows = own.described({kernel.name: kernel.choices[1], SCHEDULE: "bsp on 2"})
+    assert rows[1] == (SCHEDULE, "bsp on 2")
+    assert "tile " in rows[0][1] and " in registers, by " in rows[0][1]
+    assert not rows[0][0].startswith("kernel")
+
+
 def test_what_is_enumerated_is_a_matter_of_the_model_alone():
     """Rename everything: the same tree (and so the same keys)."""
     proto = build("mlp", **MODELS["mlp"])
