@@ -129,7 +129,7 @@ class Branch:
             self._bodies[keys[key]] = replace(own, work=own.work + _expected(own.static[0]))
 
     def _tilings(self, body: Body) -> _Body:
-        """The static plan's, the best others by the cost model, and that of the published search."""
+        """The static plan's, the best others by the cost model, and the published search's."""
         device, eus = self._run.device, self._options.eus or None
         static = body.construct(device, self._options.roller_policy, eus)[:CANDIDATES]
         for decision in static:
