@@ -9,6 +9,9 @@ from rcompiler.dialects import rtask
 MEMORY = "bufferization.alloc_tensor"
 """What a task puts tiles into that are no results: a tensor of its own, each time it is made."""
 
+VECTOR_DIM = "rtask.vector_dim"
+"""Of MEMORY: the dim of it that vectors go along, where that is not the kernel's `vector_dim`."""
+
 PUT = ("tensor.insert_slice", "vector.transfer_write")
 """Ops that put a tile into a tensor, their operand 1."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
-from rcompiler.dialects.task_body import MEMORY, stores_in
+from rcompiler.dialects.task_body import MEMORY, VECTOR_DIM, stores_in
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.buffer import Buffer, in_workspace
 from rcompiler.kernelgen.emitter import Emitter
@@ -29,7 +29,7 @@ from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.maps import compile_expression
 from rcompiler.linalg.pieces import Piece
-from rcompiler.linalg.values import STAGE, defining, element_of, integers, shape_of
+from rcompiler.linalg.values import STAGE, defining, element_of, integer, integers, shape_of
 from rcompiler.linalg.views import kept_dims
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -361,10 +361,18 @@ class TaskWriter:
             moved = tuple(s + o * -1 for s, o in zip(origin, offsets, strict=True))
             outputs.append(replace(buffer, origin=moved))
             sources.append((tile, Piece((0,) * rank, tuple(steps), tile, (0,) * rank)))
-        stage = self._kept.get(ops[0].result)
-        tiling = self._tiling if stage is None else Tiling.of_loops(stage, (), tuple(steps))
-        writer = VectorTileWriter(self._name, tiling, self._evaluator)
+        writer = VectorTileWriter(self._name, self._tiling_of(ops[0]), self._evaluator)
         writer.register_tile([Linear()] * rank, steps, sources, outputs)
+
+    def _tiling_of(self, op: ir.Operation) -> Tiling:
+        """That of an insertion, along the dims of the tensor it puts a tile into."""
+        stage = self._kept.get(op.result)
+        if stage is not None:
+            return Tiling.of_loops(stage, (), integers(op, "static_sizes"))
+        memory = defining(_begun_as(op.result))
+        if memory is None or VECTOR_DIM not in memory.attributes:
+            return self._tiling
+        return replace(self._tiling, vector_dim=integer(memory, VECTOR_DIM))
 
     def _store_vector(self, op: ir.Operation) -> None:
         """What a body that computes with vectors of its own puts into a tensor."""
@@ -389,6 +397,13 @@ def _kept_tensors(block: ir.Block) -> dict[ir.Value, ir.Operation]:
                 found[value] = stage
                 pending += before
     return found
+
+
+def _begun_as(value: ir.Value) -> ir.Value:
+    """What a tensor was before any tile was put into it."""
+    while before := _before(value):
+        value = before[0]
+    return value
 
 
 def _before(value: ir.Value) -> Sequence[ir.Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -114,8 +115,8 @@ class VectorTileWriter:
     def _positions(self, base: list[Linear], steps: list[int]) -> tuple[list[list[Linear]], int]:
         """Coordinates of the vectors (or elements) of a register tile, and their lanes."""
         tiling = self._tiling
-        vector = tiling.vector_dim
-        lanes = min(tiling.lanes, steps[vector]) if vector >= 0 else 0
+        vector = tiling.vector_dim if tiling.vector_dim < len(steps) else -1
+        lanes = math.gcd(tiling.lanes, steps[vector]) if vector >= 0 else 0  # no vector is cut
         lanes = 0 if lanes <= 1 else lanes
         offsets = [
             range(0, step, lanes) if d == vector and lanes else range(step)

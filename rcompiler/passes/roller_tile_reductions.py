@@ -15,8 +15,10 @@ After, for parts of 256 steps and register tiles of 8 x 16:
     }
     %r = scf.for %c ... { ... epilogue of the sums of 8 x 16 results, into %out ... }
 All register tiles of the task read a part of the weights before one reads the next part: it then
-comes from the first cache. Every element adds in the same order as without parts. `reduction_tile`
-goes, as the loops say it. Needs: bodies of one task (roller-tile-tasks).
+comes from the first cache. Every element adds in the same order as without parts. Sums that have
+other dims than the result, as below a transpose or a reshape, lie in memory that says along which
+of them vectors go (`rtask.vector_dim`). `reduction_tile` goes, as the loops say it. Needs: bodies
+of one task (roller-tile-tasks).
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rcompiler.dialects.attributes import to_attribute
+from rcompiler.dialects.task_body import VECTOR_DIM
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.roots import sums_in_parts
 from rcompiler.linalg.values import integers, string
@@ -118,7 +122,6 @@ class _Parts:
         indices, root, over = self._indices, self._root, self._nest.over
         # Whose sums wait between the parts. Their memory has room for the largest tile.
         kept = self._root_box(self._largest_of(tile))
-        element = type_of(root.inits[0]).element_type
 
         def begin(box: Box, sums: Values) -> Values:
             own = self._root_box(box)
@@ -138,8 +141,7 @@ class _Parts:
         def turn(at: Linear, sums: Values, size: int) -> Values:
             return over(self._inner, tile, sums, advance(Steps(at, Linear(size))))
 
-        sums = [memory(kept.sizes, element, indices)]
-        sums = over(self._inner, tile, sums, begin)
+        sums = over(self._inner, tile, [self._memory(kept, tile)], begin)
         size, steps = root.sizes[root.reduction_dims[0]], self._steps
         end = size // steps * steps
         if end:
@@ -156,6 +158,25 @@ class _Parts:
             return [insert(tile, outs[0], box.within(self._where), indices)]
 
         return over(self._inner, tile, outs, finish)
+
+    def _memory(self, kept: Box, tile: Box) -> ir.Value:
+        """What the sums of a tile wait in; it says so where vectors go along a dim of its own."""
+        sums = memory(kept.sizes, type_of(self._root.inits[0]).element_type, self._indices)
+        vector_dim = self._vector_dim(tile)
+        if vector_dim != self._nest.tiling.vector_dim:
+            sums.owner.attributes[VECTOR_DIM] = to_attribute(vector_dim)
+        return sums
+
+    def _vector_dim(self, tile: Box) -> int:
+        """The dim of the sums that a vector of the tile goes along, the innermost of several; the
+        kernel's where a vector is one element.
+        """
+        dim, lanes = self._nest.tiling.vector_dim, self._nest.tiling.lanes
+        sizes = [Linear(1)] * tile.rank
+        if dim >= 0:
+            sizes[dim] = Linear(min(lanes, tile.sizes[dim].constant))
+        vector = self._root_box(Box.dense(tile.offsets, sizes))
+        return max((d for d, size in enumerate(vector.sizes) if size != Linear(1)), default=dim)
 
     def _fuser(self) -> Fuser:
         return Fuser(self._sources, PATTERNS)

@@ -329,6 +329,42 @@ def test_parts_under_an_epilogue_and_a_pad(features: CpuFeatures, data: st.DataO
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("features", FEATURES[::2], ids=str)
+@pytest.mark.parametrize("columns", [8, 1])
+def test_parts_of_sums_whose_dims_a_transpose_turns(features: CpuFeatures, columns: int):
+    """Six rows of a register tile are no whole vectors of any length."""
+    m, n, k = 16, 14, 24
+    turned, result = "affine_map<(i, j) -> (j, i)>", type_of((n, m))
+    body = f"""{contraction(m, n, k)}
+      %t = tensor.empty() : {result}
+      %y = linalg.generic {{indexing_maps = [{turned}, affine_map<(i, j) -> (i, j)>],
+           iterator_types = ["parallel", "parallel"]}}
+           ins(%r : {type_of((m, n))}) outs(%t : {result}) {{
+      ^bb0(%u: f32, %w: f32):
+        linalg.yield %u : f32
+      }} -> {result}"""
+    a, b = random((m, k)), random((k, n), 1)
+    tile = Tile((n, m), [n, columns], [6, columns], (), 1, features.lanes, (0, 8))
+    kernel = Kernel(body, ["%y"], [a, b], [((n, m), "float32")], tile, features)
+    np.testing.assert_allclose(kernel.run()[0], (a @ b).T, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("features", FEATURES[::2], ids=str)
+@pytest.mark.parametrize("columns", [4, 1])
+def test_parts_of_sums_that_have_fewer_dims_than_the_result(features: CpuFeatures, columns: int):
+    """Their vectors go along the dim that the last one of the result is a part of."""
+    m, n, k = 2, 8, 24
+    shape = (m, n // 4, 4)
+    body = f"""{contraction(m, n, k)}
+      %y = tensor.expand_shape %r [[0], [1, 2]] output_shape [{m}, {n // 4}, 4]
+           : {type_of((m, n))} into {type_of(shape)}"""
+    a, b = random((m, k)), random((k, n), 1)
+    tile = Tile(shape, [m, 1, columns], [m, 1, columns], (), 2, features.lanes, (0, 8))
+    kernel = Kernel(body, ["%y"], [a, b], [(shape, "float32")], tile, features)
+    np.testing.assert_allclose(kernel.run()[0].reshape(m, n), a @ b, rtol=1e-5, atol=1e-5)
+    assert ("vector<4xf32>" in kernel.source) == (columns == 4)
+
+
 def test_parts_need_a_product_reduction():
     body = f"""%e = tensor.empty() : {type_of((8,))}
       %r = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
