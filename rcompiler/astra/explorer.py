@@ -98,7 +98,7 @@ class Explorer:
     Attributes:
         incumbent: the plan that serves; what exploration found, once it is over.
         phase: CALIBRATION, EXPLORATION, DUEL or FROZEN.
-        tried: pairs that were run; believed: those that counted.
+        tried: pairs that were run; believed: those that counted. settled: trials that are over.
         budget: what trials have cost.
         won: the time of the incumbent in times of the static plan's, as the final duel had it.
     """
@@ -127,7 +127,7 @@ class Explorer:
         check_separation(tree)
         self.incumbent: Plan = {}
         tree.default(self.incumbent)
-        self.tried = self.believed = 0
+        self.tried = self.believed = self.settled = 0
         self.won = 1.0
         self._tree, self._times, self._environment = tree, times, environment
         self._settings, self.budget = settings or Settings(), budget or Budget()
@@ -313,6 +313,7 @@ class Explorer:
             self._next_trial()
 
     def _observe(self, runs: Mapping[str, tuple[float, float]]) -> None:
+        self.settled += 1
         self._tree.observe(dict(self._candidate), runs, self._known())
 
     def _end_tree(self) -> None:

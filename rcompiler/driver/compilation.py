@@ -132,7 +132,7 @@ class Compilation:
         with self._texts.blamed(), context, ir.Location.unknown():
             found = self._from_linalg(self._parsed(imported, context), schedulers)
         notes = [str(each) for each in self.optional.notes]
-        return [_noted(each, *notes) if notes else each for each in found]
+        return [noted(each, *notes) if notes else each for each in found]
 
     def to_operators(self, imported: Imported) -> ir.Module:
         """S1 -> S2 in a context of its own, for `from_operators`."""
@@ -184,13 +184,13 @@ class Compilation:
             try:
                 made = self._scheduled(copy, by)
                 own = isinstance(by.policy, OwnPolicy)
-                found.append(_noted(made, f"scheduled by policy '{by.policy}'") if own else made)
+                found.append(noted(made, f"scheduled by policy '{by.policy}'") if own else made)
             except TooManyBlocks as error:
                 if spare is None:
                     raise
                 launched = self._scheduled(spare, replace(by, policy="wave"))
                 note = f"policy 'wave', one launch per wave, instead of '{by.policy}': {error}"
-                found.append(_noted(launched, note))
+                found.append(noted(launched, note))
         return found
 
     def _tune(self, module: ir.Module) -> None:
@@ -350,7 +350,7 @@ def _range(indices: Indices) -> tuple[int, int, str]:
     return indices.first, indices.last, indices.reader
 
 
-def _noted(artifact: Artifact, *notes: str) -> Artifact:
+def noted(artifact: Artifact, *notes: str) -> Artifact:
     """The same with notes in its report."""
     report = Report.from_json(artifact.stages[REPORT]).noted(*notes)
     return replace(artifact, stages={**artifact.stages, REPORT: report.to_json()})

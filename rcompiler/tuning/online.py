@@ -68,7 +68,7 @@ class OnlineChooser:
         self._step: Step | None = None
         self._skipped, self._timed, self._factor = 0, 0, 1.0
         self._runs: dict[int, int] = {}
-        self._phase = explorer.phase
+        self._told = explorer.phase, explorer.settled
 
     @property
     def serving(self) -> int:
@@ -93,8 +93,9 @@ class OnlineChooser:
         self._timed += 1
         sample = Sample({WHOLE: float(ns)}, delay_ns / max(ns, 1), self._factor)
         self.explorer.ran(self._step, sample, self._clock())
-        if self.explorer.phase != self._phase:
-            self._phase = self.explorer.phase
+        now = self.explorer.phase, self.explorer.settled
+        if now != self._told:
+            self._told = now
             self._settled()
 
     def shadowed(self, ns: int) -> None:

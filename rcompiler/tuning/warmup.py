@@ -24,6 +24,7 @@ from rcompiler.astra.variables import WHOLE, mangled
 from rcompiler.device.model import Device
 from rcompiler.device.store import fingerprint
 from rcompiler.driver.certified import prove
+from rcompiler.driver.compilation import noted
 from rcompiler.errors import CompilerError, WrongKernel
 from rcompiler.frontend import Imported
 from rcompiler.options import CompileOptions
@@ -249,7 +250,11 @@ class Tuning:
             self.tree.default(static)
         other = {name: choice for name, choice in plan.items() if static.get(name) != choice}
         branch = self.branch(plan)
-        artifact = branch.artifact(plan) if other else branch.static
+        artifact = branch.static
+        if other:
+            chosen = "; ".join(f"{what}: {choice}" for what, choice in branch.described(other))
+            gain = f"{1 / ratio:.3f} times as fast as the static one in the final duel"
+            artifact = noted(branch.artifact(plan), f"plan of an exploration, {gain}: {chosen}")
         seconds = time.monotonic() - self._start if self._start else 0.0
         return TunedPlan(artifact, other, ratio if other else 1.0, trials, seconds, done)
 

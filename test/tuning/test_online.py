@@ -87,7 +87,9 @@ def test_the_fastest_plan_serves_in_the_end():
     assert own.chooser.serving == 0
     own.serve(20000)
     assert own.chooser.explorer.phase == FROZEN and own.chooser.serving == 2
-    assert own.chooser.explorer.won == pytest.approx(0.8, rel=0.03) and own.settled >= 2
+    assert own.chooser.explorer.won == pytest.approx(0.8, rel=0.03)
+    # three phases, and two trials besides the plan that serves
+    assert own.chooser.explorer.settled == 3 and own.settled >= 4
 
 
 @pytest.mark.parametrize("worse", [1.05, 3.0])

@@ -16,6 +16,7 @@ from rcompiler.frontend import import_onnx
 from rcompiler.options import CompileOptions
 from rcompiler.profiler.index import ProfileIndex
 from rcompiler.profiler.storage import NAME
+from rcompiler.report import Report
 from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import rc_tune
 from rcompiler.tools.models import build
@@ -190,6 +191,20 @@ def test_compile_onnx_returns_the_plan_that_was_found(tmp_path):
     assert model.artifact.provenance["tune"] == "warmup"
     model.close()
     plain.close()
+
+
+def test_a_model_says_which_plan_it_has(tmp_path, monkeypatch):
+    """However it was found."""
+    own = tuning(tmp_path)
+    static: dict[str, str] = {}
+    own.tree.default(static)
+    plan = static | {"schedule": "rammer on 1"}
+    found = own._result(plan, 0.8, 3, done=True)
+    own.close()
+    note = Report.from_json(found.artifact.stages["report"]).note
+    gain = "1.250 times as fast as the static one in the final duel"
+    assert note == f"plan of an exploration, {gain}: schedule: rammer on 1"
+    assert found.plan == {"schedule": "rammer on 1"}
 
 
 def test_rc_tune_says_how_long_it_takes_before_it_begins(tmp_path, monkeypatch, capsys):
