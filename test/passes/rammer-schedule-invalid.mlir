@@ -2,9 +2,11 @@
 // RUN: not rc-opt %s -p 'rammer-schedule{policy=best}' --split-input-file 2>&1 | filecheck %s --check-prefix=NAME
 // RUN: not rc-opt %s -p 'rammer-schedule{policy=nowhere:best}' --split-input-file 2>&1 | filecheck %s --check-prefix=MODULE
 // RUN: not rc-opt %s -p 'rammer-schedule{policy=rcompiler.rammer.policy.wave:best}' --split-input-file 2>&1 | filecheck %s --check-prefix=FUNCTION
+// RUN: not rc-opt %s -p 'rammer-schedule{memory=none}' --split-input-file 2>&1 | filecheck %s --check-prefix=MEMORY
 
 // NAME: rammer-schedule: option 'policy': policy 'best' is none of base, wave, bsp, merge, rammer, list, dynamic, nor module:function
 // MODULE: policy 'nowhere:best' cannot be imported: ModuleNotFoundError
+// MEMORY: rammer-schedule: option 'memory' cannot be 'none'; choices: auto, reuse, apart
 // FUNCTION: policy 'rcompiler.rammer.policy.wave:best' cannot be imported: AttributeError
 
 // rKernels are made by roller-tile.

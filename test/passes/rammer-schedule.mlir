@@ -4,6 +4,7 @@
 // RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile{candidates=1},rammer-schedule{policy=dynamic}' --split-input-file | filecheck %s --check-prefix=TAKEN
 // RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile,rammer-schedule{kernels=fast}' --split-input-file | filecheck %s --check-prefix=FAST
 // RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile,rammer-schedule{kernels=select}' --split-input-file | filecheck %s --check-prefix=SELECT
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile{candidates=1},rammer-schedule{memory=apart}' --split-input-file | filecheck %s --check-prefix=APART
 
 #id = affine_map<(d0) -> (d0)>
 
@@ -21,6 +22,10 @@
 // CHECK:       func.func @main() attributes {rtask.inputs = [{dtype = "float32", name = "x", type = tensor<1048576xf32>}]
 // CHECK-SAME:  rtask.outputs = [{dtype = "float32", name = "out0", type = tensor<1024x1024xf32>}]
 // CHECK-NEXT:  "vdevice.launch"() {program = @main_0}
+
+// Each value has bytes of its own; of one alone there is nothing to share.
+// APART:       "vdevice.buffer"() {bytes = 4194304 : i64, kind = "temp", offset = 0 : i64, sym_name = "abs"
+// APART:       {arena = 4194304 : i64
 
 // One launch for each rOperator: the baseline of the paper, by its name and as any function that a text can name.
 // BASE:        "vdevice.device"() {eus = 4 : i64

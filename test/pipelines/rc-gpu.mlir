@@ -18,7 +18,7 @@
 // OLD:       },cse,rtask-batch-products,
 // OLD-SAME:  halves=true lines=true},rtask-split-k
 // OLD-SAME:  ,vdevice-pin,vdevice-prefetch)
-// AMD:       rammer-schedule{policy=rammer eus=0 kernels=auto})
+// AMD:       rammer-schedule{policy=rammer eus=0 kernels=auto memory=auto})
 
 // OTHER:     rc-gpu: device {{.*}} is a CPU; run rc-cpu
 #id = affine_map<(d0) -> (d0)>
