@@ -84,7 +84,7 @@ def test_a_model_on_a_gpu_shows_the_same_and_opens_no_device(gpu_model):
 def test_what_a_model_shows_is_short(model):
     many = tuple(replace(model.inputs[0], name=f"past{i}") for i in range(60))
     large = made()
-    large.artifact = replace(large.artifact, inputs=many)
+    large._artifact = replace(large.artifact, inputs=many)
     assert len(repr(large).splitlines()) == 12 and "... and 52 more inputs" in repr(large)
     assert "past59" in large._repr_html_()
 

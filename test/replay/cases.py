@@ -14,7 +14,7 @@ from support.small_networks import FORMS, LOOPS, SMALL
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.record import to_option
-from rcompiler.options import Kernels, Policy, Precision, RollerPolicy, Roots
+from rcompiler.options import Kernels, Memory, Policy, Precision, RollerPolicy, Roots
 
 # CPUs of two execution units by level, and GPUs.
 CPUS = {f"cpu-{level}": to_option(cpu_device(level, 2)) for level in ("x86-64", "v3", "v4")}
@@ -30,6 +30,7 @@ _CHOICES: Mapping[str, tuple[Any, ...]] = {
     "kernels": get_args(Kernels),
     "roller_policy": get_args(RollerPolicy),
     "roots": get_args(Roots),
+    "memory": get_args(Memory),
     "fusion": (True, False),
     "normalise": (True, False),
     "eus": (0, 1, 3),

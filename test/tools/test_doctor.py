@@ -148,7 +148,9 @@ def test_the_profile_index(tool, quick, monkeypatch, tmp_path):
     index.record([Measurement("op", "tile", "machine", "code", 1.0, 0.0, 5, "")])
     index.close()
     found = states(tool)[1]["profile index"]
-    assert found["state"] == "ok" and "1 kernel, 0 programs and 0 trials" in found["detail"]
+    assert (
+        found["state"] == "ok" and "1 kernel, 0 programs, 0 trials and 0 plans" in found["detail"]
+    )
     with sqlite3.connect(path) as other:
         other.execute("UPDATE kernel SET ns = -1")
     other.close()
