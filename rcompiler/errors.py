@@ -129,6 +129,12 @@ class WrongKernel(CompilerError):
     """Generated code that does not compute its operator: a defect of the compiler."""
 
 
+class DroppedPlanWarning(UserWarning):
+    """A plan that was tried has stopped, or computed something else, and is never tried again: a
+    defect of the compiler, but all answers are right.
+    """
+
+
 class OptionalPassWarning(UserWarning):
     """A pass that only makes programs faster failed, and the model was compiled without it: a
     defect of the compiler.

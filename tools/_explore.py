@@ -14,6 +14,7 @@ from rcompiler.runtime.program import MAX_EUS
 from rcompiler.tools._console import table
 from rcompiler.tools._progress import progress
 from rcompiler.tuning import space
+from rcompiler.tuning.branch import Subject
 from rcompiler.tuning.warmup import Tuning
 
 
@@ -38,7 +39,8 @@ def explore(
     emit.prepare()
     with progress("rc-tune") as told:
         imported = import_onnx(model, shapes)
-        tuning = Tuning(imported, options, base, device, dimensions=dimensions, told=told)
+        subject = Subject(imported, options, base, device, dimensions)
+        tuning = Tuning(subject, told=told)
     try:
         if tree and tuning.tree is not None:
             print(space.text(tuning.tree))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.roller_tile import body_of, distinct_bodies
 from rcompiler.profiler.index import ProfileIndex, code_version, digest
 from rcompiler.profiler.profile import Profile
-from rcompiler.profiler.records import ProgramTime
+from rcompiler.profiler.records import ProgramTime, utc_date
 from rcompiler.profiler.storage import NAME
 from rcompiler.profiler.tuner import kernel_tuner
 from rcompiler.support.random_inputs import random_inputs
@@ -106,7 +105,7 @@ class Tuning:
                 ns=found["p5"] * 1e6,
                 median_ns=found["p50"] * 1e6,
                 launches=int(found["calls"]),
-                date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                date=utc_date(),
             )
             if before is None or now.ns < before.ns:  # the same code: slower if others disturbed it
                 index.record([now])

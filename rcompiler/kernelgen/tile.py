@@ -115,6 +115,7 @@ class VectorTileWriter:
     def _positions(self, base: list[Linear], steps: list[int]) -> tuple[list[list[Linear]], int]:
         """Coordinates of the vectors (or elements) of a register tile, and their lanes."""
         tiling = self._tiling
+        # of a tensor with fewer dims that says of none that vectors go along it: numbers one by one
         vector = tiling.vector_dim if tiling.vector_dim < len(steps) else -1
         lanes = math.gcd(tiling.lanes, steps[vector]) if vector >= 0 else 0  # no vector is cut
         lanes = 0 if lanes <= 1 else lanes

@@ -30,6 +30,7 @@ from rcompiler.profiler.records import (
     TrialRun,
     from_line,
     to_line,
+    utc_date,
 )
 from rcompiler.profiler.storage import (
     NewerLayout,
@@ -144,17 +145,20 @@ class ProfileIndex:
         found = self._try(lambda c: select(c, ChosenPlan, where, (space, machine, code)))
         return found[0] if found else None
 
-    def choose(self, plan: ChosenPlan) -> ChosenPlan:
-        """Keep a plan unless another process was first; the one that is kept."""
+    def choose(self, key: tuple[str, str, str], plan: str, ratio: float) -> ChosenPlan:
+        """Keep a plan unless another process was first; the one that is kept.
+
+        key: space, machine and code of a `ChosenPlan`; plan, ratio: see there.
+        """
         where = "WHERE space = ? AND machine = ? AND code = ?"
-        key = plan.space, plan.machine, plan.code
+        mine = ChosenPlan(*key, plan, ratio, utc_date())
 
         def write(connection: sqlite3.Connection) -> ChosenPlan:
             with writing(connection):
                 found: list[ChosenPlan] = select(connection, ChosenPlan, where, key)
                 if not found:
-                    insert(connection, [plan])
-            return found[0] if found else plan
+                    insert(connection, [mine])
+            return found[0] if found else mine
 
         kept: ChosenPlan = self._try(write)
         return kept

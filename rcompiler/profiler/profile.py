@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,7 @@ from rcompiler.profiler.beside import Others
 from rcompiler.profiler.code import KernelRunner, KernelSource, Loaded, write, write_tiled
 from rcompiler.profiler.index import ProfileIndex, code_version, digest
 from rcompiler.profiler.operands import Operands, OperandType, draw
-from rcompiler.profiler.records import Measurement
+from rcompiler.profiler.records import Measurement, utc_date
 from rcompiler.profiler.timing import TimedWork, Timings, interleaved
 from rcompiler.profiler.verify import check_bits, check_value, untiled, widened
 from rcompiler.roller.decision import Decision
@@ -131,7 +130,7 @@ class Profiler:
         return replace(candidate, ns=ns, beside_ns=beside_ns)
 
     def _record(self, operator: str, version: str, profile: Profile) -> None:
-        date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        date = utc_date()
         self.index.record(
             Measurement(
                 operator=operator,

@@ -1,6 +1,7 @@
 """What the profile index holds: times of kernels, of whole programs, and of explored plans."""
 
 import dataclasses
+import datetime
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -134,6 +135,11 @@ KINDS: Mapping[str, _Kind] = {
 }
 _TYPES: Mapping[Any, Any] = {str: str, int: int, float: int | float}
 _COLUMNS: Mapping[Any, str] = {str: "TEXT", int: "INTEGER", float: "REAL"}
+
+
+def utc_date(timespec: str = "seconds") -> str:
+    """The date of what is measured now."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec=timespec)
 
 
 def columns(kind: type[Record]) -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import threading
 import uuid
 from collections.abc import Iterable
 
 from rcompiler.astra.measurements import Measurements
 from rcompiler.profiler.index import ProfileIndex
-from rcompiler.profiler.records import TrialRun
+from rcompiler.profiler.records import TrialRun, utc_date
 
 
 class KeptMeasurements(Measurements):
@@ -70,7 +69,7 @@ class KeptMeasurements(Measurements):
             (index or self._index).keep_trials(self._machine, self._code, runs, forgotten)
 
     def _note(self, key: str, runs: list[float]) -> None:
-        date = datetime.datetime.now(datetime.UTC).isoformat()
+        date = utc_date("microseconds")
         with self._lock:
             for ratio in runs:
                 self._waiting.append(

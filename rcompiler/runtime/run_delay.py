@@ -7,14 +7,13 @@ latter for each thread, see `Documentation/scheduler/sched-stats.rst`, /proc/<pi
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable
 
 _BYTES = 96  # of three numbers
 
 
 class RunDelay:
-    """Of some threads of this process, and of the one that asks.
+    """Of some threads of this process, and of whichever asks.
 
     known: whether this system counts it; where it does not, all is 0.
     """
@@ -22,21 +21,30 @@ class RunDelay:
     def __init__(self, native_ids: Iterable[int]) -> None:
         self._files: list[int] = []
         self.known = True
-        for thread in {*native_ids, threading.get_native_id()}:
+        for thread in {*native_ids}:
             try:
                 self._files.append(os.open(f"/proc/self/task/{thread}/schedstat", os.O_RDONLY))
             except OSError:  # a kernel without it, a thread that has ended
                 self.known = False
 
     def ns(self) -> int:
-        """So far, of all threads together."""
-        total = 0
-        for file in self._files:
-            try:
-                total += int(os.pread(file, _BYTES, 0).split()[1])
-            except (OSError, IndexError, ValueError):
-                self.known = False
-        return total
+        """So far, of all threads together; to be compared with what the same thread was told."""
+        try:
+            own = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+        except OSError:
+            self.known = False
+            return 0
+        try:
+            return sum(map(self._of, (own, *self._files)))
+        finally:
+            os.close(own)
+
+    def _of(self, file: int) -> int:
+        try:
+            return int(os.pread(file, _BYTES, 0).split()[1])
+        except (OSError, IndexError, ValueError):
+            self.known = False
+            return 0
 
     def close(self) -> None:
         """Idempotent."""

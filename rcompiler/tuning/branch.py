@@ -42,7 +42,8 @@ from rcompiler.tuning.space import (
 TOP = 6  # tilings of a body that are tried
 CANDIDATES = 3  # rKernels of an operator in the static plan, which its policy chooses from
 WORST = 1.5  # what the cost model takes for slower than that many times the best is not tried
-_POLICIES = ("list", "bsp")  # besides the static plan's: critical path first; barriers for events
+_STATIC = "rammer"  # the policy where none is named
+_POLICIES = ("list", "bsp")  # instead of it: critical path first; barriers for events
 
 
 @dataclass(frozen=True)
@@ -60,34 +61,40 @@ class _Body:
         return next(iter(self.decisions.values()))
 
 
+@dataclass(frozen=True)
+class Subject:
+    """What is explored, and for whom.
+
+    imported: the model. options: of the static plan; their cache folder has the index. base: the
+    target, which is this machine. device: whose figures decide. dimensions: see
+    `space.DIMENSIONS`.
+    """
+
+    imported: Imported
+    options: CompileOptions
+    base: Device
+    device: Device
+    dimensions: str
+
+
 class Branch:
     """A model fused in one way: its rOperators, and what may be chosen for them.
 
     Not thread-safe, and for one thread: MLIR's contexts are.
     """
 
-    def __init__(
-        self,
-        imported: Imported,
-        options: CompileOptions,
-        base: Device,
-        device: Device,
-        dimensions: str,
-        first: Branch | None = None,
-    ) -> None:
+    def __init__(self, subject: Subject, first: Branch | None = None) -> None:
         """S1 -> S2.
 
-        options: of the static plan. base: the target; device: whose figures decide. dimensions: see
-        `space.DIMENSIONS`. first: the static plan's way of fusing: what schedules and strategies of
-        memory there are for it, there are here; one that cannot be compiled here is dropped when it
-        is tried.
+        first: the static plan's way of fusing: what schedules and strategies of memory there are
+        for it, there are here; one that cannot be compiled here is dropped when it is tried.
 
         Raises CompilerError as compile_onnx does.
         """
-        self._options, self._dimensions, self._first = options, dimensions, first
-        self._run = Compilation(options, base, None)
-        self._run.device = device
-        self._module = self._run.optional.compiled(lambda: self._run.to_operators(imported))
+        self._options, self._dimensions = subject.options, subject.dimensions
+        self._first, run = first, Compilation(subject.options, subject.base, None)
+        self._run, run.device = run, subject.device
+        self._module = run.optional.compiled(lambda: run.to_operators(subject.imported))
         self._bodies: dict[str, _Body] = {}
         self._body_of: dict[str, str] = {}  # rKernel of the static plan -> its body
         with self._module.context, ir.Location.unknown():
@@ -114,7 +121,8 @@ class Branch:
         if self._first is not None:
             whole = self._first.choices
             return Choices(kernels, seen, whole.schedules, whole.memories)
-        return Choices(kernels, seen, self._schedules(), self._memories())
+        schedules = self._different(self.schedules(), SCHEDULE)
+        return Choices(kernels, seen, schedules, self._different(self.memories(), MEMORY))
 
     def _enumerate(self) -> None:
         keys: dict[object, str] = {}
@@ -144,21 +152,25 @@ class Branch:
                     found.setdefault(_name([decision]), [decision])
         return _Body(found, 0.0)
 
-    def _schedules(self) -> tuple[str, ...]:
+    def schedules(self) -> list[str]:
+        """Choices of `SCHEDULE`, the static plan's first; perhaps some cannot be compiled.
+
+        A policy that was named is kept; so is the number of EUs, which plans may leave idle.
+        """
         options = self._options
         eus, policy = options.eus or self._run.device.eus, str(options.policy)
         wanted = [schedule_name(policy, eus)]
         if "s" in self._dimensions:
-            wanted += [schedule_name(other, eus) for other in _POLICIES if eus > 1]
-            halves = [count for count in (eus // 2, 1) if 0 < count < eus]
-            wanted += [schedule_name(policy, count) for count in dict.fromkeys(halves)]
-        return self._different(wanted, SCHEDULE)
+            others = _POLICIES if eus > 1 and options.policy == _STATIC else ()
+            wanted += [schedule_name(other, eus) for other in others]
+            fewer = [count for count in (eus // 2, 1) if 0 < count < eus]
+            wanted += [schedule_name(policy, count) for count in dict.fromkeys(fewer)]
+        return wanted
 
-    def _memories(self) -> tuple[str, ...]:
-        wanted = dict.fromkeys([self._options.memory])
-        if "m" in self._dimensions:
-            wanted |= dict.fromkeys(("reuse", "apart"))
-        return self._different([*wanted], MEMORY)
+    def memories(self) -> list[str]:
+        """The same of `MEMORY`."""
+        others = ("auto", "reuse", "apart") if "m" in self._dimensions else ()
+        return [*dict.fromkeys((self._options.memory, *others))]
 
     def _different(self, wanted: Sequence[str], variable: str) -> tuple[str, ...]:
         """Those that can be compiled, equal ones once."""

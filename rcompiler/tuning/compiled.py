@@ -14,7 +14,9 @@ from rcompiler.errors import CompilerError
 from rcompiler.frontend import import_onnx
 from rcompiler.model import CompiledModel, Model, model_of
 from rcompiler.options import CompileOptions
+from rcompiler.tuning.branch import Subject
 from rcompiler.tuning.online import SHARE, online_plans
+from rcompiler.tuning.space import DIMENSIONS
 from rcompiler.tuning.warmup import Tuning
 
 WARMUP_S = 60.0
@@ -62,11 +64,12 @@ def tuned_model(
         imported = import_onnx(model, shapes, values)
         steps.begin("device")
         device = device or measured_device(base, options.cache)
+        subject = Subject(imported, options, base, device, DIMENSIONS)
         if options.tune == "online":
             steps.begin("plans")
-            artifact, plans = online_plans(imported, options, base, device, budget)
+            artifact, plans = online_plans(subject, budget)
             return CompiledModel(artifact, plans=plans) if plans else model_of(artifact)
-        tuning = Tuning(imported, options, base, device, told=steps.begin)
+        tuning = Tuning(subject, told=steps.begin)
         try:
             return model_of(tuning.run(budget).artifact)
         finally:

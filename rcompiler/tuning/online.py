@@ -7,9 +7,9 @@ bounds what they add.
 
 from __future__ import annotations
 
-import datetime
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import product
@@ -20,18 +20,15 @@ from rcompiler.astra import Explorer, Leaf, Sample, Settings, Step, Variable
 from rcompiler.astra.budget import Budget
 from rcompiler.astra.explorer import FROZEN, SERVE
 from rcompiler.astra.variables import WHOLE, mangled
-from rcompiler.device.model import Device
 from rcompiler.device.store import fingerprint
-from rcompiler.errors import CompilerError
-from rcompiler.frontend import Imported
+from rcompiler.errors import CompilerError, DroppedPlanWarning
 from rcompiler.options import CompileOptions
 from rcompiler.profiler.index import ProfileIndex, code_version
-from rcompiler.profiler.records import ChosenPlan
 from rcompiler.profiler.trials import KeptMeasurements
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.plans import Launch, Plans
 from rcompiler.tuning.anchor import Anchor
-from rcompiler.tuning.branch import Branch
+from rcompiler.tuning.branch import Branch, Subject
 from rcompiler.tuning.space import MEMORY, SCHEDULE
 from rcompiler.tuning.warmup import open_index
 
@@ -104,6 +101,8 @@ class OnlineChooser:
 
     def failed(self, ns: int, why: str) -> None:
         assert self._step is not None
+        plan = self._step.plan[PLACEMENT]
+        warnings.warn(f"plan '{plan}' was dropped: {why}", DroppedPlanWarning, stacklevel=2)
         self.explorer.failed(self._step, float(ns))
         self._settled()
 
@@ -114,11 +113,11 @@ def placements(branch: Branch) -> dict[str, Artifact]:
 
     They have the same kernels; those that are equal to another one are left out.
     """
-    choices = branch.choices
     static = branch.static
-    found = {f"{choices.schedules[0]}, {choices.memories[0]}": static}
+    first, *others = product(branch.schedules(), branch.memories())
+    found = {", ".join(first): static}
     schedules = {static.provenance["schedule"]}
-    for schedule, memory in product(choices.schedules, choices.memories):
+    for schedule, memory in others:
         try:
             made = branch.artifact({SCHEDULE: schedule, MEMORY: memory})
         except CompilerError:  # no such plan: the ones before it serve
@@ -132,25 +131,20 @@ def placements(branch: Branch) -> dict[str, Artifact]:
     return found
 
 
-def online_plans(
-    imported: Imported,
-    options: CompileOptions,
-    base: Device,
-    device: Device,
-    share: float = SHARE,
-) -> tuple[Artifact, Plans | None]:
+def online_plans(subject: Subject, share: float = SHARE) -> tuple[Artifact, Plans | None]:
     """The plan that serves first, and the others with who chooses; None where that is settled.
 
-    options: of the static plan; its cache folder has the index. base: the target, this machine;
-    device: whose figures decide. share: of the served time that trials may add.
+    subject: of its dimensions those count that change no bit. share: of the served time that trials
+    may add.
 
     Raises CompilerError as compile_onnx does.
     """
-    found = placements(Branch(imported, options, base, device, "sm"))
+    placement = "".join(each for each in subject.dimensions if each in "sm")
+    found = placements(Branch(replace(subject, dimensions=placement)))
     digests = [artifact.provenance["schedule"] for artifact in found.values()]
     place = mangled(["online", *found, *digests])
-    key = place, fingerprint(base), code_version()
-    index = open_index(options)
+    key = place, fingerprint(subject.base), code_version()
+    index = open_index(subject.options)
     try:
         chosen = index.plan(*key)
         if chosen is not None and chosen.plan in found:
@@ -162,7 +156,7 @@ def online_plans(
         index.close()
     tree = Leaf(Variable(PLACEMENT, (*found,), WHOLE))
     explorer = Explorer(tree, kept, place, settings=Settings(), budget=Budget(share=share))
-    keeper = _Keeper(options, kept, explorer, key)
+    keeper = _Keeper(subject.options, kept, explorer, key)
     chooser = OnlineChooser(
         explorer,
         {name: number for number, name in enumerate(found)},
@@ -192,25 +186,17 @@ class _Keeper:
     def keep(self) -> None:
         chosen = None
         if self._explorer.phase == FROZEN:
-            space, machine, code = self._key
-            chosen = ChosenPlan(
-                space=space,
-                machine=machine,
-                code=code,
-                plan=self._explorer.incumbent[PLACEMENT],
-                ratio=self._explorer.won,
-                date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            )
+            chosen = self._explorer.incumbent[PLACEMENT], self._explorer.won
         threading.Thread(
             target=self._write, args=(chosen,), name="rcompiler plans", daemon=True
         ).start()
 
-    def _write(self, chosen: ChosenPlan | None) -> None:
+    def _write(self, chosen: tuple[str, float] | None) -> None:
         with self._lock:
             index: ProfileIndex = open_index(self._options)
             try:
                 self._kept.keep(index)
                 if chosen is not None:
-                    index.choose(chosen)
+                    index.choose(self._key, *chosen)
             finally:
                 index.close()

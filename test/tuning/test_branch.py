@@ -14,10 +14,10 @@ from rcompiler.options import CompileOptions
 from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools.models import build
 from rcompiler.tuning import space
-from rcompiler.tuning.branch import Branch
+from rcompiler.tuning.branch import Branch, Subject
+from rcompiler.tuning.launches import agree
 from rcompiler.tuning.online import placements
 from rcompiler.tuning.space import MEMORY, SCHEDULE
-from rcompiler.tuning.warmup import _agree
 
 BASE = target_device("cpu")
 MODELS = {
@@ -32,7 +32,7 @@ MODELS = {
 def branch(name: str) -> Branch:
     options = CompileOptions("cpu", eus=2, cache=None)
     imported = import_onnx(build(name, **MODELS[name]), None)
-    return Branch(imported, options, BASE, BASE, "fksm")
+    return Branch(Subject(imported, options, BASE, BASE, "fksm"))
 
 
 def variables(node: Node):
@@ -59,7 +59,7 @@ def test_every_choice_is_legal_and_right(name):
             artifact = own.artifact({variable.name: choice})  # proved, or it raises
             exact = variable.name in (SCHEDULE, MEMORY)
             for found, wanted in zip(results(artifact), right, strict=True):
-                assert _agree(found, wanted, exact), (variable.name, choice)
+                assert agree(found, wanted, exact), (variable.name, choice)
             tried += 1
     assert tried > 0
 
@@ -87,7 +87,7 @@ def test_what_is_enumerated_is_a_matter_of_the_model_alone():
     for number, node in enumerate(proto.graph.node):
         node.name = f"renamed {number}"
     options = CompileOptions("cpu", eus=2, cache=None)
-    renamed = Branch(import_onnx(proto, None), options, BASE, BASE, "fksm")
+    renamed = Branch(Subject(import_onnx(proto, None), options, BASE, BASE, "fksm"))
     texts = [space.text(space.tree({"fused": b.choices})) for b in (renamed, branch("mlp"))]
     assert texts[0] == texts[1]
 
@@ -113,12 +113,29 @@ def test_times_of_segments_add_up_to_the_last_end():
 def test_dimensions_that_are_left_out_are_not_explored():
     options = CompileOptions("cpu", eus=2, cache=None)
     imported = import_onnx(build("mlp", **MODELS["mlp"]), None)
-    own = Branch(imported, options, BASE, BASE, "")
+    own = Branch(Subject(imported, options, BASE, BASE, ""))
     with pytest.raises(ValueError, match="nothing to choose"):
         space.tree({"fused": own.choices})
-    own = Branch(imported, options, BASE, BASE, "k")
+    own = Branch(Subject(imported, options, BASE, BASE, "k"))
     tree = space.tree({"fused": own.choices})
     assert all(v.name.startswith("kernel ") for v in tree.variables())
+
+
+@pytest.mark.parametrize(
+    ("options", "schedules"),
+    [
+        ({"policy": "wave"}, ["wave on 2", "wave on 1"]),
+        ({"policy": "rammer"}, ["rammer on 2", "list on 2", "bsp on 2", "rammer on 1"]),
+        ({"eus": 1}, ["rammer on 1"]),
+        ({"eus": 8}, [*(f"{p} on 8" for p in ("rammer", "list", "bsp")), "rammer on 4",
+                      "rammer on 1"]),
+    ],
+)  # fmt: skip
+def test_what_was_asked_for_is_kept(options, schedules):
+    """A policy that was named; and no plan has more EUs."""
+    chosen = CompileOptions("cpu", **{"eus": 2, "cache": None, **options})
+    imported = import_onnx(build("mlp", **MODELS["mlp"]), None)
+    assert Branch(Subject(imported, chosen, BASE, BASE, "s")).schedules() == schedules
 
 
 def test_a_plan_that_names_what_is_none_is_refused():
@@ -147,13 +164,13 @@ def test_strategies_of_memory_are_what_they_say():
 
 def test_results_that_are_none_of_a_plan():
     one = np.array([1.0, 2.0], np.float32)
-    assert _agree(one, one.copy(), True)
-    assert not _agree(one * np.float32(1 + 1e-6), one, True)
-    assert _agree(one * np.float32(1 + 1e-6), one, False)
-    assert not _agree(one * np.float32(1.01), one, False)
-    assert not _agree(np.array([np.nan, 2.0], np.float32), one, False)
-    assert not _agree(np.array([1, 3]), np.array([1, 2]), False)
-    assert _agree(one.astype(np.float16) * np.float16(1.005), one.astype(np.float16), False)
+    assert agree(one, one.copy(), True)
+    assert not agree(one * np.float32(1 + 1e-6), one, True)
+    assert agree(one * np.float32(1 + 1e-6), one, False)
+    assert not agree(one * np.float32(1.01), one, False)
+    assert not agree(np.array([np.nan, 2.0], np.float32), one, False)
+    assert not agree(np.array([1, 3]), np.array([1, 2]), False)
+    assert agree(one.astype(np.float16) * np.float16(1.005), one.astype(np.float16), False)
 
 
 def test_trees_are_of_the_kinds_that_astra_has():

@@ -13,7 +13,7 @@ from rcompiler.astra import Explorer, Leaf, Measurements, Settings, Variable
 from rcompiler.astra.budget import Budget
 from rcompiler.astra.explorer import EXPLORATION, FROZEN
 from rcompiler.astra.variables import WHOLE
-from rcompiler.errors import CompilerError
+from rcompiler.errors import CompilerError, DroppedPlanWarning
 from rcompiler.profiler.index import ProfileIndex
 from rcompiler.profiler.storage import NAME
 from rcompiler.support.random_inputs import random_inputs
@@ -107,7 +107,8 @@ def test_ten_thousand_requests_of_which_trials_take_two_percent(worse, seed):
 
 def test_a_plan_with_other_results_is_dropped_for_good():
     own = Machine([1e6, 0.5e6])
-    own.serve(2000, wrong=(1,))
+    with pytest.warns(DroppedPlanWarning, match="plan 'p1' was dropped: other results"):
+        own.serve(2000, wrong=(1,))
     assert own.chooser.serving == 0 and own.chooser.explorer.phase == FROZEN
     again = Machine([1e6, 0.5e6], times=own.times)
     again.serve(500)
@@ -116,7 +117,8 @@ def test_a_plan_with_other_results_is_dropped_for_good():
 
 def test_a_plan_that_stops_is_dropped_for_good():
     own = Machine([1e6, 0.5e6, 0.9e6])
-    own.serve(200_000, stops=(1,))
+    with pytest.warns(DroppedPlanWarning, match="plan 'p1' was dropped: it stopped"):
+        own.serve(200_000, stops=(1,))
     assert own.chooser.serving == 2 and own.chooser.explorer.phase == FROZEN
 
 

@@ -11,7 +11,7 @@ import pytest
 import rcompiler
 from rcompiler.astra import Settings
 from rcompiler.driver.host import target_device
-from rcompiler.errors import CompilerError
+from rcompiler.errors import CompilerError, DroppedPlanWarning
 from rcompiler.frontend import import_onnx
 from rcompiler.options import CompileOptions
 from rcompiler.profiler.index import ProfileIndex
@@ -20,8 +20,9 @@ from rcompiler.report import Report
 from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import rc_tune
 from rcompiler.tools.models import build
-from rcompiler.tuning import warmup
-from rcompiler.tuning.branch import Branch
+from rcompiler.tuning import launches, warmup
+from rcompiler.tuning.branch import Branch, Subject
+from rcompiler.tuning.launches import Launches
 from rcompiler.tuning.warmup import Tuning
 
 BASE = target_device("cpu")
@@ -35,9 +36,10 @@ def quick(monkeypatch):
     monkeypatch.setattr(warmup, "_QUICK", settings)
 
 
-def tuning(folder, dimensions="fksm", told=lambda what: None) -> Tuning:
-    options = CompileOptions("cpu", eus=2, cache=folder, tune="warmup")
-    return Tuning(import_onnx(MODEL, None), options, BASE, BASE, dimensions=dimensions, told=told)
+def tuning(folder, told=lambda what: None, **more) -> Tuning:
+    options = CompileOptions("cpu", eus=2, cache=folder, tune="warmup", **more)
+    subject = Subject(import_onnx(MODEL, None), options, BASE, BASE, "fksm")
+    return Tuning(subject, told=told)
 
 
 def test_a_second_tuning_tries_nothing(tmp_path):
@@ -47,7 +49,7 @@ def test_a_second_tuning_tries_nothing(tmp_path):
     first = one.run(300)
     one.close()
     assert first.done and first.trials > 0
-    assert "enumerate: fused" in said and any("trial" in what for what in said)
+    assert "enumerate: as asked" in said and any("trial" in what for what in said)
     two = tuning(tmp_path)
     assert two.estimate.trials == 0
     again = two.run(300)
@@ -66,35 +68,31 @@ def test_a_tuning_whose_budget_is_spent_goes_on_later(tmp_path, monkeypatch):
     model = rcompiler.compile_onnx(MODEL, eus=2, cache=tmp_path)
     assert found.artifact.provenance["schedule"] == model.artifact.provenance["schedule"]
     model.close()
-    monkeypatch.setattr(warmup._Wires, "serve", _some(warmup._Wires.serve))
+    monkeypatch.setattr(Launches, "sample", _some(Launches.sample))
     parts = 0
     while not found.done and parts < 60:
         own = tuning(tmp_path)
-        found = own.run(300)
+        with contextlib.suppress(Enough):
+            found = own.run(300)
         own.close()
         parts += 1
     assert found.done and parts > 1
 
 
-def _some(serve):
-    """The same, which ends after so many launches: some trials."""
+class Enough(Exception):
+    """So many launches were made."""
 
-    class Enough(Exception):
-        pass
 
-    def part(self, end, kept):
-        run, count = self._run, 0
+def _some(sample):
+    """The same, which ends every now and then: after some trials."""
+    count = 0
 
-        def counted(plan):
-            nonlocal count
-            count += 1
-            if count > 80:
-                raise Enough
-            return run(plan)
-
-        self._run = counted
-        with contextlib.suppress(Enough):
-            serve(self, end, kept)
+    def part(self, *args, **options):
+        nonlocal count
+        count += 1
+        if count % 80 == 0:
+            raise Enough
+        return sample(self, *args, **options)
 
     return part
 
@@ -117,12 +115,18 @@ def test_a_plan_that_cannot_be_compiled_is_dropped(tmp_path, monkeypatch):
 
 
 def test_a_plan_that_computes_something_else_is_dropped(tmp_path, monkeypatch):
-    monkeypatch.setattr(warmup, "_agree", lambda *_: False)
+    monkeypatch.setattr(launches, "agree", lambda *_: False)
     own = tuning(tmp_path)
-    with pytest.warns(UserWarning, match="a plan was dropped: output 0 of plan"):
+    with pytest.warns(DroppedPlanWarning, match="a plan was dropped: output 0 of plan"):
         found = own.run(300)
     own.close()
     assert found.done and found.plan == {}
+
+
+def test_ways_of_fusing_that_were_asked_for_stay(tmp_path):
+    own = tuning(tmp_path, fusion=False, normalise=False, roots="winograd2")
+    assert [*own._branches] == ["as asked"]
+    own.close()
 
 
 def test_what_the_index_says_is_checked(tmp_path):
@@ -153,11 +157,12 @@ from rcompiler.frontend import import_onnx
 from rcompiler.options import CompileOptions
 from rcompiler.tools.models import build
 from rcompiler.tuning import warmup
+from rcompiler.tuning.branch import Subject
 warmup._QUICK = Settings(calibration=4, duel=4, apart_s=0.0, gap=9.0, pause=1)
 options = CompileOptions("cpu", eus=2, cache=Path(sys.argv[1]), tune="warmup")
 base = target_device("cpu")
 imported = import_onnx(build("mlp", batch=4, layers=(64, 96, 10)), None)
-own = warmup.Tuning(imported, options, base, base)
+own = warmup.Tuning(Subject(imported, options, base, base, "fksm"))
 print("ready", flush=True)
 sys.stdin.readline()
 found = own.run(300)
@@ -199,7 +204,7 @@ def test_a_model_says_which_plan_it_has(tmp_path, monkeypatch):
     static: dict[str, str] = {}
     own.tree.default(static)
     plan = static | {"schedule": "rammer on 1"}
-    found = own._result(plan, 0.8, 3, done=True)
+    found = own._result(plan, 0.8, 3, 0.0)
     own.close()
     note = Report.from_json(found.artifact.stages["report"]).note
     gain = "1.250 times as fast as the static one in the final duel"

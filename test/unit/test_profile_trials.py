@@ -9,14 +9,13 @@ import sys
 import threading
 import time
 import warnings
-from dataclasses import replace
 
 import pytest
 
 from rcompiler.astra import Leaf, Measurements, Prefix, Variable
 from rcompiler.astra.measurements import Known
 from rcompiler.profiler.index import ProfileIndex
-from rcompiler.profiler.records import ChosenPlan, Measurement, table
+from rcompiler.profiler.records import Measurement, table
 from rcompiler.profiler.trials import KeptMeasurements
 
 
@@ -156,22 +155,23 @@ def test_an_index_of_a_layout_before_is_converted_without_loss(path, layout, lat
         kept(path, 1.0, 1.0)
         assert ProfileIndex(path).find("op", "machine", "code") == {"tile": one}
         assert opened(path).trusted("key") == 1.0
-        assert ProfileIndex(path).choose(CHOSEN) == CHOSEN
+        assert ProfileIndex(path).choose(PLACE, "{}", 1.0).plan == "{}"
 
 
-CHOSEN = ChosenPlan("space", "machine", "code", '{"k": "b"}', 0.9, "2026-01-01")
+PLACE = "space", "machine", "code"
 
 
 def test_the_first_process_chooses_for_all(path):
     one, two = ProfileIndex(path), ProfileIndex(path)
     assert one.plan("space", "machine", "code") is None
-    assert one.choose(CHOSEN) == CHOSEN
-    assert two.choose(replace(CHOSEN, plan="{}", ratio=0.8)) == CHOSEN
-    assert two.plan("space", "machine", "code") == CHOSEN
+    chosen = one.choose(PLACE, '{"k": "b"}', 0.9)
+    assert (chosen.plan, chosen.ratio) == ('{"k": "b"}', 0.9)
+    assert two.choose(PLACE, "{}", 0.8) == chosen
+    assert two.plan(*PLACE) == chosen
     for other in (("x", "machine", "code"), ("space", "x", "code"), ("space", "machine", "x")):
         assert two.plan(*other) is None
     copy = ProfileIndex(None)
-    assert copy.load(one.export()) == 1 and copy.plan("space", "machine", "code") == CHOSEN
+    assert copy.load(one.export()) == 1 and copy.plan(*PLACE) == chosen
 
 
 _WRITER = """

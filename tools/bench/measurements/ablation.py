@@ -35,6 +35,7 @@ from rcompiler.tools._console import doing, items, positive, seconds, table, tim
 from rcompiler.tools._measure import Timing, interleaved, medians
 from rcompiler.tools._record import keep
 from rcompiler.tools._sources import resolve
+from rcompiler.tuning.branch import Subject
 from rcompiler.tuning.warmup import Tuning
 
 _WRITTEN, _STATIC = "as written", "static"
@@ -116,7 +117,7 @@ def _measure(row: Row, proto: Any, options: argparse.Namespace, folder: Path) ->
     artifacts = {}
     for dims in options.dims:
         doing(f"{row.model}: explore {dims}")
-        tuning = Tuning(import_onnx(proto, None), chosen, base, device, dimensions=dims)
+        tuning = Tuning(Subject(import_onnx(proto, None), chosen, base, device, dims))
         try:
             estimate = tuning.estimate.seconds
             found = tuning.run(options.budget)
