@@ -1,8 +1,9 @@
 """tuning/space.py, segments.py: what may be chosen, and whose time judges it; no clock."""
 
 import pytest
+from simulated import explore, summed
 
-from rcompiler.astra import Fork, Parallel, Prefix
+from rcompiler.astra import Fork, Measurements, Parallel, Prefix
 from rcompiler.astra.separation import check_separation
 from rcompiler.astra.variables import WHOLE
 from rcompiler.rammer.timeline import Timeline
@@ -59,6 +60,45 @@ def test_ways_of_fusing_have_trees_of_their_own():
     tree = space.tree({"fused": fused, "unfused": Choices([], [])})
     assert isinstance(tree, Fork) and tree.trials() == (3 + 1) + (1 + 1)
     check_separation(tree)
+
+
+def test_one_eu_is_chosen_where_tasks_are_tiny_and_all_where_branches_overlap():
+    """Streams are EUs (Astra's S): what waiting costs decides, not a rule."""
+    own = Choices(kernels(2), alone("body0"), ("rammer on 2", "bsp on 2", "rammer on 1"))
+
+    def device(work: float, wait: float):
+        def times(plan):
+            policy, _, eus = plan["schedule"].partition(" on ")
+            meetings = {"rammer": 2, "bsp": 3}[policy] if eus == "2" else 0
+            kernel = 0.9 if next(v for n, v in plan.items() if "body0" in n) == "t0.1" else 1.0
+            whole = kernel * work / int(eus) + meetings * wait
+            return {WHOLE: whole, own.segments[0].scope: kernel * work}
+
+        return times
+
+    tiny, trials = explore(space.tree({"as asked": own}), device(2.0, 5.0), Measurements())
+    assert tiny["schedule"] == "rammer on 1" and trials == 2 + 3
+    large, _ = explore(space.tree({"as asked": own}), device(1000.0, 5.0), Measurements())
+    assert large["schedule"] == "rammer on 2"
+    assert next(v for n, v in large.items() if "body0" in n) == "t0.1"
+
+
+@pytest.mark.parametrize(("loss", "best"), [(1.3, "unfused"), (0.7, "as asked")])
+def test_a_way_of_fusing_can_be_declined(loss, best):
+    """loss: what fusing costs, in times of the ops apart; each with kernels of its own."""
+    fused = Choices(kernels(3), alone("body0"))
+    apart = Choices(kernels(2, 2), alone("body0", "body1"))
+    tree = space.tree({"as asked": fused, "unfused": apart})
+
+    def times(plan):
+        cost = loss if plan["fusion"] == "as asked" else 1.0
+        chosen = [c for n, c in plan.items() if n.startswith("kernel")]
+        scopes = {n.rpartition(" in ")[2]: 0.0 for n in plan if n.startswith("kernel")}
+        share = cost * (0.9 if chosen[0].endswith(".1") else 1.0) / len(scopes)
+        return summed(dict.fromkeys(scopes, share))
+
+    plan, _ = explore(tree, times, Measurements())
+    assert plan["fusion"] == best
 
 
 def test_nothing_to_choose():
