@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rcompiler.device.cpu import fitted
+from rcompiler.device.matrix_unit import AMX
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.errors import DeviceError, PipelineError
@@ -50,7 +51,7 @@ class RcCpu(Lowering):
             VdeviceAttachDevice(self.device, target=self.target),
             *(siblings if self.normalise else []),
             "cse",
-            RTaskBlockChannels(lanes),
+            RTaskBlockChannels(lanes, AMX.depth if self.device.has_tiles else 0),
             RTaskWinograd(self.roots),
             RTaskSinkReshapes(),
             RTaskPackWeights(lanes),

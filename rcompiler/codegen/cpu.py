@@ -39,6 +39,8 @@ _CPUINFO = {
     "avx512fp16": "avx512_fp16",
     "avx512vpopcntdq": "avx512_vpopcntdq",
     "avxvnni": "avx_vnni",
+    "amx-tile": "amx_tile",
+    "amx-int8": "amx_int8",
     **{
         same: same
         for same in (

@@ -14,13 +14,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rcompiler.device.cgroups import parse_cpus, usable_cpus
-from rcompiler.device.host_flags import CPUINFO, EXTRA, LEVELS, V4, host_flags
+from rcompiler.device.host_flags import CPUINFO, EXTRA, LEVELS, TILES, V4, host_flags
+from rcompiler.device.matrix_unit import AMX
 from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
 from rcompiler.errors import DeviceError
 
 # /proc/cpuinfo spells some features its own way
 _KERNEL_NAMES = {"abm": "lzcnt", "avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16"}
 _KERNEL_NAMES |= {"avx512_fp16": "avx512fp16", "avx_vnni": "avxvnni"}
+_KERNEL_NAMES |= {"amx_tile": "amx-tile", "amx_int8": "amx-int8"}
 
 _COMPUTE = {
     "v4": ComputeUnit(64, 32, fma_ports=2, fma_latency=4, load_ports=2, ghz=3.0),
@@ -79,16 +81,27 @@ def cpu_device(
     ]
     levels = [a for i, a in enumerate(levels) if not i or a.capacity > levels[i - 1].capacity]
     dram = MemoryLevel("DRAM", DRAM_BYTES, l1.line, 1, *_DRAM_BANDWIDTH, shared_by=max(8, eus))
+    has = LEVELS[level] if features is None else features
     return Device(
         name=name or f"cpu-{level}",
         kind="cpu",
         eus=eus,
-        compute=_COMPUTE[level],
+        compute=_with_tiles(_COMPUTE[level], has),
         memory=(*levels, dram),
         costs=Costs(),
         level_name=level,
-        features=LEVELS[level] if features is None else features,
+        features=has,
     )
+
+
+def _with_tiles(compute: ComputeUnit, features: frozenset[str]) -> ComputeUnit:
+    """With the matrix unit of tile registers, if it is among the features: one row of results with
+    all their products a cycle.
+    """
+    if not features >= TILES:
+        return replace(compute, matrix=(), matrix_units=())
+    rate = 2.0 * AMX.columns * AMX.depth * compute.ghz
+    return replace(compute, matrix=((AMX.element, rate),), matrix_units=(AMX,))
 
 
 def detect_cpu(
@@ -180,15 +193,14 @@ def narrowed(record: Device, target: Device) -> Device:
     target's level. Peaks that were measured with other instructions are left out, for estimates.
     """
     own, fewer = record.compute, target.compute
-    compute = replace(
-        own, vector_bytes=fewer.vector_bytes, registers=fewer.registers, peaks=(), matrix=()
-    )
+    features = LEVELS[target.level_name] | (record.features & target.features)
+    compute = replace(own, vector_bytes=fewer.vector_bytes, registers=fewer.registers, peaks=())
     return replace(
         record,
         name=f"{record.name} as {target.level_name}",
-        compute=compute,
+        compute=_with_tiles(compute, features),
         level_name=target.level_name,
-        features=LEVELS[target.level_name] | (record.features & target.features),
+        features=features,
     )
 
 
@@ -209,6 +221,7 @@ def with_figures(
     """
     window = device.compute.window if window is None else window
     compute = replace(device.compute, ghz=ghz, peaks=tuple(sorted(peaks.items())), window=window)
+    compute = _with_tiles(compute, device.features)
     memory = []
     for level in device.memory:
         alone = bandwidth.get(level.name, level.bandwidth)

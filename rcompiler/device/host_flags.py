@@ -5,18 +5,24 @@ exactly x86-64-v3 by all that asks for the host: devices, code for it, micro-ben
 of artifacts. So a machine with AVX-512 builds and tests what one without it would; a machine that
 has less than the level is not changed.
 
+Tile registers (AMX) count where Linux lets a process have them, which it must ask for: see
+`tile_permission`.
+
 Source: feature levels from the x86-64 psABI §3.1.1.
 """
 
 import os
 from pathlib import Path
 
+from rcompiler.device.tile_permission import tiles_supported
 from rcompiler.errors import DeviceError
 
 # The levels that code is made for, with their instruction sets as LLVM spells them.
 V3 = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe"})
 V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
-EXTRA = frozenset({"avx512vnni", "avx512bf16", "avx512fp16", "avxvnni"})  # kept when present
+TILES = frozenset({"amx-tile", "amx-int8"})  # tile registers, and their products of bytes
+# kept when present
+EXTRA = TILES | {"avx512vnni", "avx512bf16", "avx512fp16", "avxvnni"}
 LEVELS: dict[str, frozenset[str]] = {"v4": V4, "v3": V3, "x86-64": frozenset()}
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -25,6 +31,7 @@ _V1 = frozenset({"sse", "sse2"})
 _V2 = _V1 | frozenset("cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3".split())
 _V3 = _V2 | frozenset("abm avx avx2 bmi1 bmi2 f16c fma movbe xsave".split())
 _V4 = _V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
+_TILE_FLAGS = frozenset({"amx_tile", "amx_int8", "amx_bf16"})
 # the highest first
 LEVEL_FLAGS = {"v4": _V4, "v3": _V3, "x86-64": _V1}
 
@@ -69,5 +76,6 @@ def _listed(cpuinfo: Path) -> frozenset[str]:
     for line in lines:
         key, _, value = line.partition(":")
         if key.strip() == "flags":
-            return frozenset(value.split())
+            flags = frozenset(value.split())
+            return flags if tiles_supported() else flags - _TILE_FLAGS
     return frozenset()

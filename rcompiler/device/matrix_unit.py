@@ -1,7 +1,8 @@
 """MatrixUnit: what one instruction of the matrix unit of an EU multiplies.
 
 Sources: PTX ISA, "Matrix shape" of mma (m16n8k16 of f16 and bf16, m16n8k8 of tf32; a warp) and of
-wgmma (m64nNk16, N a multiple of 8 up to 256; a warpgroup of 128 threads).
+wgmma (m64nNk16, N a multiple of 8 up to 256; a warpgroup of 128 threads). Intel, Architecture
+Instruction Set Extensions, "Intel AMX": tile registers of 16 rows of 64 bytes.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Literal, get_args
 
 from rcompiler.device.checks import positive, require
 
-Instruction = Literal["mma", "wgmma"]
+Instruction = Literal["mma", "wgmma", "amx"]
 
 
 @dataclass(frozen=True)
@@ -76,3 +77,7 @@ def mma_units(elements: tuple[str, ...], share: float) -> tuple[MatrixUnit, ...]
 def wgmma_units(elements: tuple[str, ...], share: float) -> tuple[MatrixUnit, ...]:
     """wgmma of compute capability 9.0, which takes both factors out of shared memory."""
     return tuple(MatrixUnit("wgmma", e, 128, 64, 8, 16, 256, 2, share) for e in elements)
+
+
+# Of a core with AMX: `tdpbusd` and the like, up to 16 rows, each a cycle.
+AMX = MatrixUnit("amx", "i8", 1, 16, 16, 64, 16, 1, 1.0)

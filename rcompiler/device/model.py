@@ -477,6 +477,11 @@ class Device:
             if feature in self.features
         )
 
+    @property
+    def has_tiles(self) -> bool:
+        """Whether a core has tile registers that multiply bytes (AMX)."""
+        return self.is_cpu and self.compute.matrix_unit("amx", "i8") is not None
+
     def dot_speed(self, element: str) -> float:
         """How many multiply-adds of dot groups take the time of one of f32.
 

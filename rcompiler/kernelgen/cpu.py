@@ -22,6 +22,7 @@ from rcompiler.kernelgen.slabs import Slabs
 from rcompiler.kernelgen.slabs_abreast import write_abreast
 from rcompiler.kernelgen.target import Meeting
 from rcompiler.kernelgen.tile import VectorTileWriter
+from rcompiler.kernelgen.tile_shapes import with_shapes
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.values import element_of, shape_of
@@ -34,14 +35,15 @@ SIGNATURE = "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %work
 class CpuFeatures:
     """What code generation must know of a core: f32 lanes of a vector register, fused
     multiply-add, multiplication of vectors with powers of two (AVX-512), the element types
-    ("i8", "bf16") that have a dot-product instruction, and bytes of a cache line; as `Emitter` has
-    them.
+    ("i8", "bf16") that have a dot-product instruction, whether there are tile registers, and bytes
+    of a cache line; as `Emitter` has them.
     """
 
     lanes: int
     has_fma: bool
     has_scalef: bool = False
     dots: frozenset[str] = frozenset()
+    has_tiles: bool = False
     line_bytes: int = 64
 
 
@@ -60,8 +62,8 @@ class CpuTarget:
         return f"func.func @{name}({SIGNATURE}) {attributes}"
 
     def body(self, lines: list[str]) -> list[str]:
-        """The lines themselves."""
-        return lines
+        """The lines, where tile registers multiply with their shapes."""
+        return with_shapes(lines)
 
     def operand(self, index: int, value: ir.Value, *, readonly: bool, pinned: bool) -> Buffer:
         """As `Target.operand`."""

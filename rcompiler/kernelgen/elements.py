@@ -56,7 +56,7 @@ class Elements:
 
         def compute(generic: Generic, at: list[list[Linear]]) -> None:
             unique = list({tuple(p): p for p in at}.values())
-            self._evaluator.reducer.reduce(generic, unique, lanes)
+            self._evaluator.reducer.prepare(generic, unique, lanes)
 
         seen: _Seen = set()
         for value, piece in sources:

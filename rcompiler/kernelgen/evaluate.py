@@ -19,6 +19,7 @@ from rcompiler.kernelgen.prefetch import Prefetcher
 from rcompiler.kernelgen.reader import NeedsScalars, Reader
 from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.scratch import Scratch
+from rcompiler.kernelgen.stack import StackSlots
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.element_types import item_bytes
@@ -49,6 +50,7 @@ class Evaluator:
         self.emitter = emitter
         self.buffers = buffers
         self.body = BodyEvaluator(emitter, self.read, self.applied)
+        self.slots = StackSlots(emitter)
         self.reducer = new_reducer(self)
         self.combiner = Combiner(self)
         self._generics: dict[ir.Operation, Generic] = {}
@@ -138,12 +140,24 @@ class Evaluator:
         """`steps` consecutive elements of an operand as one integer, or of a slice or a reshape of
         one, see `dot_group`.
         """
+        buffer, at = self._memory_of(value, at, lanes)
+        return self.load(buffer, at, lanes, steps)
+
+    def place_of(self, value: ir.Value, at: list[Linear], lanes: int) -> tuple[Buffer, Linear]:
+        """Where an element of such an operand lies: the memory, and the elements in front of it."""
+        buffer, at = self._memory_of(value, at, lanes)
+        return buffer, buffer.offset(at)
+
+    def _memory_of(
+        self, value: ir.Value, at: list[Linear], lanes: int
+    ) -> tuple[Buffer, list[Linear]]:
+        """The memory of an operand that a slice or a reshape shows, and where an element is."""
         while (op := defining(value)) is not None and op.name == "tensor.extract_slice":
             value, at = op.operands[0], self.view_coordinates(op, at, lanes)
         shape = shape_of(value)
         while value not in self.buffers:
             value = value.owner.operation.operands[0]
-        return self.load(replace(self.buffers[value], shape=shape), at, lanes, steps)
+        return replace(self.buffers[value], shape=shape), at
 
     def split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:
         """Quotient (rounded down) and remainder of a coordinate by a constant."""

@@ -7,6 +7,7 @@ from rcompiler.kernelgen.dot_step import DotStep
 from rcompiler.kernelgen.extremes import EXTREMES, extreme_across
 from rcompiler.kernelgen.reader import Reader
 from rcompiler.kernelgen.reduction import Reducer
+from rcompiler.kernelgen.tile_registers import TileProducts
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.element_types import COMBINERS, identity_of
@@ -15,9 +16,11 @@ from rcompiler.linalg.values import element_of
 
 
 def vector_reducer(reader: Reader) -> Reducer:
-    """What computes reductions with the vectors of a core."""
+    """What computes reductions with the vectors of a core, and with its tile registers."""
     accumulators = Accumulators(reader, DotStep(reader))
-    return Reducer(reader, accumulators, LaneSums(reader, accumulators))
+    has_tiles = reader.emitter.has_tiles
+    tiles = TileProducts(reader, accumulators) if has_tiles else None
+    return Reducer(reader, accumulators, LaneSums(reader, accumulators), tiles)
 
 
 class LaneSums:

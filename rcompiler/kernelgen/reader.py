@@ -14,6 +14,7 @@ from rcompiler.kernelgen.body import BodyEvaluator
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.prefetch import Prefetcher
+from rcompiler.kernelgen.stack import StackSlots
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.generic import Generic
@@ -42,6 +43,10 @@ class Reader(Protocol):
     def prefetcher(self) -> Prefetcher:
         """Sees every load through `load`."""
 
+    @property
+    def slots(self) -> StackSlots:
+        """Memory of the task on its stack."""
+
     def generic(self, op: ir.Operation) -> Generic:
         """What is known of a linalg.generic, which is looked at once."""
 
@@ -56,6 +61,9 @@ class Reader(Protocol):
 
     def words(self, value: ir.Value, at: list[Linear], lanes: int, steps: int) -> Val:
         """`steps` consecutive elements of an operand as one integer."""
+
+    def place_of(self, value: ir.Value, at: list[Linear], lanes: int) -> tuple[Buffer, Linear]:
+        """The memory of such an operand, and the elements in front of one of it."""
 
     def coordinates(
         self, generic: Generic, operand: int, dims: list[Linear], lanes: int

@@ -9,11 +9,13 @@ tile, so every tiling gives the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from rcompiler.kernelgen.accumulators import Accumulators, Spans
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.reader import NeedsScalars, Reader
+from rcompiler.kernelgen.tile_registers import TileProducts, Waiting
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.generic import Generic
@@ -44,10 +46,18 @@ class Sharing(Protocol):
 class Reducer:
     """Computes reduction generics at given result coordinates."""
 
-    def __init__(self, reader: Reader, accumulators: Accumulators, sharing: Sharing) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        accumulators: Accumulators,
+        sharing: Sharing,
+        tiles: TileProducts | None = None,
+    ) -> None:
+        """tiles: computes whole register tiles on tile registers; None: there are none."""
         self._reader = reader
         self._accumulators = accumulators
         self._sharing = sharing
+        self._tiles = tiles
 
     @property
     def _e(self) -> Emitter:
@@ -59,6 +69,19 @@ class Reducer:
         """For each position (result coordinates) the results of `generic`; computed together,
         remembered one by one.
         """
+        keys = self.prepare(generic, positions, lanes)
+        return [[self._value(v) for v in self._e.recall(key)] for key in keys]
+
+    def _value(self, found: Val | Waiting) -> Val:
+        if isinstance(found, Val):
+            return found
+        assert self._tiles is not None  # who else lets sums wait
+        return self._tiles.loaded(found)
+
+    def prepare(
+        self, generic: Generic, positions: list[list[Linear]], lanes: int
+    ) -> list[tuple[object, ...]]:
+        """Compute the results for all positions; under which they are remembered."""
         e = self._e
         lanes = lanes if any(map(_varies, positions)) else 0
         keys = [_key(generic, p, lanes) for p in positions]
@@ -70,7 +93,7 @@ class Reducer:
             found = e.at_depth(depth, lambda: self._compute(generic, wanted, lanes))
             for k, values in zip(missing, found, strict=True):
                 e.remember(keys[k], values, depth)
-        return [e.recall(key) for key in keys]
+        return keys
 
     def finish(self, generic: Generic, position: list[Linear], value: Val) -> None:
         """Make the result at `position` known in the open scope, from its finished sum."""
@@ -79,9 +102,13 @@ class Reducer:
 
     def _compute(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
-    ) -> list[list[Val]]:
+    ) -> Sequence[Sequence[Val | Waiting]]:
         if self._sharing.shares(generic):
             return self._sharing.results(generic, positions, lanes)
+        if self._tiles is not None:
+            waiting = self._tiles.sums(generic, positions, lanes)
+            if waiting is not None:
+                return waiting
         return self._register_tile(generic, positions, lanes)
 
     # -- accumulators over parallel positions -----------------------------------------------------

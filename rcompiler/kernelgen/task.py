@@ -19,7 +19,7 @@ from rcompiler.kernelgen.buffer import Buffer, in_workspace
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.overwritten import check_overwritten
-from rcompiler.kernelgen.scratch import STACK_LIMIT, stack_memory
+from rcompiler.kernelgen.stack import STACK_LIMIT, stack_memory
 from rcompiler.kernelgen.stages import kept_shape, stages_inside
 from rcompiler.kernelgen.task_vectors import TaskVectors
 from rcompiler.kernelgen.tile import VectorTileWriter

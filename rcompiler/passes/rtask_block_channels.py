@@ -36,6 +36,7 @@ from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.blocking.blocked import Blocked, Layouts
 from rcompiler.passes.blocking.channel_rules import Rules
 from rcompiler.passes.blocking.padding_lanes import Numbers, after
+from rcompiler.passes.blocking.tile_blocks import tile_blocks_pay
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import (
     affine_map,
@@ -54,23 +55,36 @@ class RTaskBlockChannels(OptionalPass):
 
     Attributes:
         lanes: channels of a block.
+        tile_lanes: those of a function whose products of bytes tile registers compute, where that
+            makes it faster: a step of theirs takes 64 bytes that lie side by side; 0: there are no
+            tile registers.
     """
 
     lanes: int = 16
+    tile_lanes: int = 0
 
     def run(self, module: ir.Operation) -> None:
         if self.lanes < 1:
             raise PassFailure(module, f"lanes must be at least 1, not {self.lanes}")
+        if self.tile_lanes % self.lanes:
+            raise PassFailure(
+                module,
+                f"tile_lanes must be a multiple of {self.lanes} lanes, not {self.tile_lanes}",
+            )
         for body in bodies(module):
-            _Walk(self.lanes).run(body)
+            lanes = self.lanes
+            if self.tile_lanes and tile_blocks_pay(body, self.lanes, self.tile_lanes):
+                lanes = self.tile_lanes
+            _Walk(lanes, least=self.lanes).run(body)
 
 
 class _Walk:
     """One walk over a function body in SSA order."""
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, lanes: int, least: int) -> None:
+        """least: lanes of a vector, of which channels that are blocked fill more than half."""
         self.layouts = Layouts(lanes)
-        self.rules = Rules(self.layouts)
+        self.rules = Rules(self.layouts, least)
         self.handlers = {
             "tensor.pad": self._pad,
             "tensor.concat": self._concat,

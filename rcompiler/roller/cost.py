@@ -63,6 +63,8 @@ def peak_ns(expr: TensorExpr, device: Device) -> float:
     rate = max(compute.peak(expr.compute_bytes), ports)
     if expr.dot:
         rate *= max(1.0, device.dot_speed(expr.dot))
+        if (tiles := compute.matrix_unit("amx", expr.dot)) is not None:
+            rate = max(rate, compute.matrix_rate(tiles))
     points = [max(1, expr.axes[p].size) for p in expr.parallel]
     if expr.unit is None:
         return expr.flops(points) / rate

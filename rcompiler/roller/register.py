@@ -8,7 +8,7 @@ and be bound by arithmetic, not by loads.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +18,7 @@ from rcompiler.roller.cycles import InstructionCounts, blend, bounds
 from rcompiler.roller.expr import TensorAccess, TensorExpr
 from rcompiler.roller.register_space import RegisterSpace
 from rcompiler.roller.rtile import set_conflicts
+from rcompiler.roller.tile_cover import TileCover
 from rcompiler.roller.vectors import VectorAxis, load_slots
 
 _LONG = 32  # reduction steps of a part, at least
@@ -26,6 +27,9 @@ _PART_CYCLES = 40.0  # of one register tile per part, besides loading and storin
 _THRASH = 2.0  # times a line that its neighbours evict before its end: they are fetched again too
 _BODY = 128  # vector operations of one unrolled loop body; a window may take twice as many
 _SHORT = 4  # steps of a reduction axis that are unrolled whole
+_TILE_LATENCY = (
+    52  # cycles from one product of tile registers to one that adds to it (Sapphire Rapids)
+)
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,48 @@ class RegisterModel:
         return self.tile(_with(sizes, position, steps)).cycles
 
     def _tile(self, sizes: tuple[int, ...]) -> RegisterTile:
+        cover = self.space.cover(sizes)
+        return self._of_vectors(sizes) if cover is None else self._of_tiles(sizes, cover)
+
+    def _of_tiles(self, sizes: tuple[int, ...], cover: TileCover) -> RegisterTile:
+        """On tile registers: a step multiplies all pairs of tiles. The sums then go through memory
+        into vectors, and only there the epilogue begins.
+        """
+        compute, unit, words = self.device.compute, self.space.unit, self.space.step_words
+        assert unit is not None
+        row = 2.0 * unit.columns * unit.depth * compute.ghz / compute.matrix_rate(unit)  # cycles
+        steps, vectors = self._steps / words, cover.rows * cover.down * cover.across
+        loads = cover.rows * cover.down + words * cover.across
+        products = InstructionCounts(
+            arithmetic=steps * cover.down * cover.across * cover.rows * row * compute.fma_ports,
+            loads=steps * loads,
+            stores=vectors,
+            chain=steps * _TILE_LATENCY / compute.fma_latency,
+        )
+        after = replace(
+            self._work(vectors, 0.0, 0.0, 1), chain=0.0, loads=vectors + self._loads_once(vectors)
+        )
+        one = self._full(sizes, self._one_step())
+        far = self._streamed(one, 1) / self.device.first_level.line
+        fill = self._line_cycles(far) if self._passes(sizes) > 1 else 0.0
+        rest = blend(*bounds(after, compute))
+        part, part_cycles = (
+            self._in_parts(sizes, blend(*bounds(products, compute)) + rest) if fill else (0, 0.0)
+        )
+        return RegisterTile(
+            sizes=sizes,
+            unroll=tuple(words if r == self.space.step_axis else 1 for r in self.expr.reduction),
+            accumulators=vectors,
+            registers=cover.registers,
+            loads=loads / words,
+            macs=cover.down * cover.across * cover.rows * row / words,
+            cycles=blend(*bounds(products, compute), fill) + rest,
+            fill=fill,
+            part=part,
+            part_cycles=part_cycles,
+        )
+
+    def _of_vectors(self, sizes: tuple[int, ...]) -> RegisterTile:
         lanes = self.vector.lanes
         horizontal = self.space.horizontal
         points = math.prod(sizes)
@@ -165,11 +211,7 @@ class RegisterModel:
         """
         steps, horizontal = self._steps, self.space.horizontal
         vectors = accumulators * (steps if self._row_output else 1)
-        once = sum(
-            accumulators * self._slots(access) if self.vector.axis in access.axes() else 1.0
-            for access in self.expr.inputs
-            if access not in self.space.streams
-        )
+        once = self._loads_once(accumulators)
         epilogue = accumulators * self.expr.epilogue_ops / 2
         if horizontal:
             epilogue += accumulators * 2 * math.log2(max(2, self.vector.lanes))
@@ -181,6 +223,14 @@ class RegisterModel:
             stores=vectors * sum(self._slots(output) for output in self.expr.outputs),
             chain=link * steps / partial,
             chains=accumulators if horizontal else 1,
+        )
+
+    def _loads_once(self, accumulators: int) -> float:
+        """Loads of a tile, once for all steps."""
+        return sum(
+            accumulators * self._slots(access) if self.vector.axis in access.axes() else 1.0
+            for access in self.expr.inputs
+            if access not in self.space.streams
         )
 
     def _tail(self, partial: int) -> float:

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import product
 
-from rcompiler.device.model import Device
+from rcompiler.device.matrix_unit import MatrixUnit
+from rcompiler.device.model import DOT_STEPS, Device
 from rcompiler.roller.expr import TensorAccess, TensorExpr
 from rcompiler.roller.rtile import near_equal
+from rcompiler.roller.tile_cover import MOST, TileCover, tile_cover, words_of_step
 from rcompiler.roller.vectors import VectorAxis, turns
 
 _UNROLL = 4  # vectors of elementwise work in flight
@@ -70,6 +72,76 @@ class RegisterSpace:
         most = self._most_accumulators * lanes
         for sizes in product(*choices):
             if math.prod(sizes) <= max(most, lanes) and self._strip(sizes):
+                yield sizes
+        if self.unit is not None:
+            yield from self._on_tiles()
+
+    # tile registers ---------------------------------------------------------------------------
+    @cached_property
+    def unit(self) -> MatrixUnit | None:
+        """The tile registers of a core, where they can multiply what the expression does."""
+        unit, lanes = self.device.compute.matrix_unit("amx", self.expr.dot), self.vector.lanes
+        if unit is None or not self.device.is_cpu or lanes != unit.columns or not self.step_words:
+            return None
+        return unit if self.broadcasts and self.pixels and not self.horizontal else None
+
+    @property
+    def step_axis(self) -> int:
+        """The innermost reduction axis of more than one step; -1: there is none."""
+        long = (r for r in reversed(self.expr.reduction) if self.expr.axes[r].size > 1)
+        return next(long, -1)
+
+    @cached_property
+    def step_words(self) -> int:
+        """Words of that axis that one step on tile registers takes; 0 where
+        their words do not lie side by side in the rows, or at no equal distances in the columns.
+        """
+        axis = self.step_axis
+        if not self.expr.dot or axis < 0 or len(self.streams) != 2:
+            return 0
+        size = self.expr.axes[axis].size
+        for access in self.streams:
+            stride = access.stride(axis, size, size)
+            along = self.vector.axis in access.axes()
+            if stride is None or (not along and stride != 1) or (along and not stride):
+                return 0
+        unit = self.device.compute.matrix_unit("amx", self.expr.dot)
+        return words_of_step(size, unit.depth // DOT_STEPS[self.expr.dot]) if unit else 0
+
+    def cover(self, sizes: Sequence[int]) -> TileCover | None:
+        """The tile registers that a register tile of these sizes takes; None: vectors do."""
+        if self.unit is None:
+            return None
+        first, *others = self.pixels
+        axis = self.expr.parallel.index(self.vector.axis)
+        columns, rest = divmod(sizes[axis], self.vector.lanes)
+        runs = math.prod(sizes[p] for p in others)
+        panels = math.prod(n for p, n in enumerate(sizes) if p not in (first, axis, *others))
+        if rest or not self._in_a_run(first, sizes[first]):
+            return None
+        return tile_cover(sizes[first], runs, columns * panels, self.unit.rows)
+
+    def _in_a_run(self, position: int, count: int) -> bool:
+        """Whether neighbours along an axis lie at equal distances in the rows' factor."""
+        axis = self.expr.parallel[position]
+        rows = next(a for a in self.streams if self.vector.axis not in a.axes())
+        return rows.stride(axis, count, self.expr.axes[axis].size) is not None
+
+    def _on_tiles(self) -> Iterator[tuple[int, ...]]:
+        """Sizes that tile registers cover."""
+        assert self.unit is not None
+        axis = self.expr.parallel.index(self.vector.axis)
+        choices: list[tuple[int, ...]] = [(1,)] * len(self.extents)
+        for position in self._unrolled_axes:
+            choices[position] = near_equal(self.extents[position], MOST)
+        first = self.pixels[0]
+        rows = near_equal(self.extents[first], self.unit.rows)
+        twice = (2 * n for n in rows if 2 * n <= self.extents[first])
+        choices[first] = tuple(sorted({*rows, *twice}))
+        vectors = math.ceil(self.extents[axis] / self.vector.lanes)
+        choices[axis] = tuple(n * self.vector.lanes for n in near_equal(vectors, MOST))
+        for sizes in product(*choices):
+            if self._strip(sizes) and self.cover(sizes) is not None:
                 yield sizes
 
     def _steps_along(self, position: int) -> tuple[int, ...]:

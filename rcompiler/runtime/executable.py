@@ -11,6 +11,7 @@ import numpy as np
 
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.host_flags import host_flags
+from rcompiler.device.tile_permission import request_tiles
 from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime import tables
 from rcompiler.runtime.arguments import Arrays, Parameter, call_arguments, parameters
@@ -317,7 +318,7 @@ def _busy(artifact: Artifact) -> int:
 
 
 def require_flags(what: str, needed: Sequence[str]) -> None:
-    """Refuse code for another processor.
+    """Refuse code for another processor, and get the permission that tile registers need.
 
     Args:
         what: the target of the code.
@@ -325,10 +326,16 @@ def require_flags(what: str, needed: Sequence[str]) -> None:
 
     Raises:
         ArtifactError: this CPU lacks one of them.
+        DeviceError: Linux does not let this process use tile registers.
     """
     missing = sorted(set(needed) - host_flags())
     if missing:
         raise ArtifactError(
             f"code for target '{what}': this CPU lacks {', '.join(missing)}; "
             "compile the model on this machine, or for target x86-64"
+        )
+    if "amx_tile" in needed and (reason := request_tiles()) is not None:
+        raise DeviceError(
+            f"code for target '{what}' uses tile registers (AMX), which Linux does not give this "
+            f"process ({reason}); compile the model for target cpu:v4"
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from hypothesis import strategies as st
+from oracles.tile_registers import TileRegisters
 from torch_mlir import ir
 
 from rcompiler import dialects
@@ -146,8 +147,13 @@ class Kernel:
         tile: Tile,
         features: CpuFeatures | Target,
         kind: str = "elementwise",
+        *,
+        tiles: TileRegisters | None = None,
     ) -> None:
-        """features: of the core that will run it, or any other target."""
+        """features: of the core that will run it, or any other target; tiles: what runs the
+        instructions of tile registers, None: the core.
+        """
+        self._tiles = tiles
         self._inputs = [np.ascontiguousarray(x) for x in inputs]
         self._outputs = outputs
         self.tasks = math.prod(tile.grid)
@@ -162,6 +168,8 @@ class Kernel:
                 runner([RcTileKernels()], module.context, verify=False)(module)
             kernel = module.body.operations[0].operation
             source, externals = KernelWriter(kernel, target).write()
+            if self._tiles is not None:
+                source = self._tiles.rewritten(source)
             self.workspace = workspace_bytes(kernel, Tiling.of(kernel).tile)
             generated = ir.Module.parse("\n".join([*externals.values(), source]))
             lower_to_llvm(generated)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_cases import HAS_FMA, HOST, Kernel, Tile, rkernel, type_of
+from oracles.tile_registers import TileRegisters
 from torch_mlir import ir
 
 from rcompiler import dialects
@@ -61,7 +62,13 @@ def product(m: int, n: int, k: int, lanes: int, a: np.dtype, b: np.dtype) -> str
       }} -> {out}"""
 
 
-def kernel_of(a: np.ndarray, b: np.ndarray, tile: Tile, features: CpuFeatures) -> Kernel:
+def kernel_of(
+    a: np.ndarray,
+    b: np.ndarray,
+    tile: Tile,
+    features: CpuFeatures,
+    tiles: TileRegisters | None = None,
+) -> Kernel:
     """`a` times `b`, [m, k] x [k, n], in panels of the vector length."""
     (m, k), n, lanes = a.shape, b.shape[1], features.lanes
     steps, sums = (2, "float32") if a.dtype == BF16 else (4, "int32")
@@ -70,7 +77,8 @@ def kernel_of(a: np.ndarray, b: np.ndarray, tile: Tile, features: CpuFeatures) -
     packed = panels.reshape(k // steps, steps, -1, lanes).transpose(2, 0, 3, 1)
     body = product(m, n, k, lanes, a.dtype, b.dtype)
     groups = a.reshape(m, k // steps, steps)
-    return Kernel(body, ["%r"], [groups, packed], [((m, n), sums)], tile, features)
+    outputs = [((m, n), sums)]
+    return Kernel(body, ["%r"], [groups, packed], outputs, tile, features, tiles=tiles)
 
 
 def extremes(shape: tuple[int, int], dtype: str, seed: int) -> np.ndarray:

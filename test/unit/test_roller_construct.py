@@ -14,7 +14,7 @@ from roller_cases import CASES, conv, elementwise, first, gemm
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.record import builtin_device
-from rcompiler.kernelgen.scratch import STACK_LIMIT
+from rcompiler.kernelgen.stack import STACK_LIMIT
 from rcompiler.roller import construct as construction
 from rcompiler.roller.choice import least_fast_ns, preferred
 from rcompiler.roller.construct import construct, forget, task_tiles

@@ -19,9 +19,11 @@ from rcompiler.passes.blocking.blocked import Layouts
 class Rules:
     """Decisions for one function; reads the layouts made so far, changes nothing."""
 
-    def __init__(self, layouts: Layouts) -> None:
+    def __init__(self, layouts: Layouts, least: int) -> None:
+        """least: lanes of a vector, of which channels that are blocked fill more than half."""
         self.layouts = layouts
         self.lanes = layouts.lanes
+        self.least = least
         self.windows = Windows()
 
     # -- generics ----------------------------------------------------------------------------
@@ -34,7 +36,7 @@ class Rules:
         ci = found.generic.sizes[found.input_channel]
         if found.grouped and (co % self.lanes or ci % self.lanes):
             return None
-        return found if 2 * co >= self.lanes else None
+        return found if 2 * co >= self.least else None
 
     def channel(self, op: ir.Operation) -> int | None:
         """The loop dim of a generic to split: the channel of a depthwise convolution or of a
@@ -43,7 +45,7 @@ class Rules:
         image = depthwise_operand(op)
         if image is not None and sums_in_words(old) and not _is_void(op):
             channel = channel_dim(old, image, 1)
-            if channel is not None and 2 * old.sizes[channel] >= self.lanes:
+            if channel is not None and 2 * old.sizes[channel] >= self.least:
                 return channel
         for number, value in enumerate(op.operands) if self.layouts.blocked else ():
             form = self.layouts.blocked.get(value)

@@ -1,0 +1,301 @@
+"""Sums of dot groups on the tile registers of a core (AMX): whole register tiles at once.
+
+    tilezero 0 ...                                   sums
+    loop over the reduction:
+      tileloadd 4, 5 (rows), 6, 7 (columns)          16 words of each row; 16 words of 16 columns
+      tdpbusd 0, 4, 6 ... 3, 5, 7                    all pairs
+    tilestored 0 ...                                 into memory of the task, which vectors read
+
+The products are exact, as those of vectors are: which of both computes a register tile does not
+show in its results. How a register tile is covered: `tile_cover`; the shapes of the registers:
+`tile_shapes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+from rcompiler.device.matrix_unit import AMX
+from rcompiler.kernelgen.accumulators import Accumulators, Spans
+from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.reader import NeedsScalars, Reader
+from rcompiler.kernelgen.tile_shapes import COLUMNS, ROWS, SUMS, TileShapes
+from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.constants import scalar_of
+from rcompiler.linalg.dot_group import DotGroup
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import defining
+from rcompiler.roller.tile_cover import MOST, TileCover, tile_cover, words_of_step
+
+_WORD = 4  # bytes
+# by whether the factor of the rows, and that of the columns, is signed
+_PRODUCTS = {
+    (True, True): "tdpbssd",
+    (True, False): "tdpbsud",
+    (False, True): "tdpbusd",
+    (False, False): "tdpbuud",
+}
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Finished sums that wait in memory until they are read, `lanes` of them from `offset` on."""
+
+    buffer: Buffer
+    offset: Linear
+    lanes: int
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """Where a factor lies: bytes from `buffer` on, of each row, or of each vector of columns,
+    before the first step. `step`: bytes from one word of the reduction to the next.
+    """
+
+    operand: int
+    buffer: Buffer
+    starts: tuple[Linear, ...]
+    step: int
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A register tile on tile registers. `at`: number of the row and of the column of each
+    position; `row_step`: bytes between the rows of a tile; `words`: of the reduction dim `dim` in a
+    step.
+    """
+
+    group: DotGroup
+    rows: _Factor
+    columns: _Factor
+    dim: int
+    at: tuple[tuple[int, int], ...]
+    cover: TileCover
+    row_step: int
+    words: int
+
+    @property
+    def shapes(self) -> TileShapes:
+        return TileShapes(self.cover.rows, self.words)
+
+    def sums(self) -> list[tuple[int, int, int]]:
+        """Each tile of sums: its register, its row of tiles and its column of tiles."""
+        pairs = product(range(self.cover.down), range(self.cover.across))
+        return [(SUMS[MOST * i + j], i, j) for i, j in pairs]
+
+
+class TileProducts:
+    """Writes reductions that tile registers compute."""
+
+    def __init__(self, reader: Reader, accumulators: Accumulators) -> None:
+        self._reader, self._accumulators = reader, accumulators
+
+    @property
+    def _e(self) -> Emitter:
+        return self._reader.emitter
+
+    def sums(
+        self, generic: Generic, positions: list[list[Linear]], lanes: int
+    ) -> list[list[Waiting]] | None:
+        """For each position the sum, which waits in memory; None where vectors compute them."""
+        group = self._accumulators.group(generic)
+        if group is None or group.element != AMX.element or lanes != AMX.columns:
+            return None
+        tiles = self._product(generic, group, positions, lanes)
+        if tiles is None:
+            return None
+        cover = tiles.cover
+        shape = (cover.rows * cover.down, cover.across, lanes)
+        key = ("tile sums", generic.op, tuple(tuple(at) for at in positions))
+        buffer = self._reader.slots.take(generic.op, shape, "i32", key, self._e.depth)
+        if buffer is None:
+            return None
+        self._e.remember(key, buffer)
+        waiting = [
+            Waiting(buffer, buffer.offset([Linear(row), Linear(column), Linear()]), lanes)
+            for row, column in tiles.at
+        ]
+        self._e.line(tiles.shapes.mark)
+        self._begin(generic, tiles, positions, waiting)
+        self._multiply(generic, tiles)
+        for register, place in self._places(tiles, buffer):
+            self._tile("tilestored64", register, buffer, place, cover.across * lanes * _WORD)
+        return [[each] for each in waiting]
+
+    def loaded(self, sums: Waiting) -> Val:
+        """Sums that wait in memory."""
+        buffer = sums.buffer
+        return self._e.load(buffer.pointer, "i32", sums.offset, sums.lanes, readonly=False)
+
+    # -- what is covered
+    def _product(
+        self, generic: Generic, group: DotGroup, positions: list[list[Linear]], lanes: int
+    ) -> _Product | None:
+        sizes = generic.sizes
+        long = [d for d in generic.reduction_dims if d != group.dim and sizes[d] > 1]
+        words = words_of_step(sizes[long[-1]], AMX.depth // _WORD) if long else 0
+        if not words:
+            return None
+        try:
+            factors = [self._factor(generic, k, positions, long[-1], lanes) for k in group.factors]
+        except NeedsScalars:
+            return None
+        if None in factors:
+            return None
+        wide = [any(s.coefficient(LANE) for s in f.starts) for f in factors if f is not None]
+        if wide.count(True) != 1:
+            return None
+        rows, columns = sorted(
+            (f for f in factors if f is not None), key=lambda f: wide[factors.index(f)]
+        )
+        signed = group.signed if factors[0] == rows else group.signed[::-1]
+        if rows.step != _WORD or any(s.coefficient(LANE) != _WORD for s in columns.starts):
+            return None
+        numbers = [{s: n for n, s in enumerate(dict.fromkeys(f.starts))} for f in (rows, columns)]
+        at = tuple(
+            (numbers[0][a], numbers[1][b]) for a, b in zip(rows.starts, columns.starts, strict=True)
+        )
+        if len(set(at)) != len(at) or len(at) != len(numbers[0]) * len(numbers[1]):
+            return None
+        found = _runs(list(numbers[0]))
+        if found is None:
+            return None
+        run, runs, row_step = found
+        cover = tile_cover(run, runs, len(numbers[1]), AMX.rows)
+        if cover is None:
+            return None
+        group = DotGroup(
+            (rows.operand, columns.operand), (signed[0], signed[1]), group.element, group.dim
+        )
+        rows, columns = (
+            _Factor(f.operand, f.buffer, tuple(n), f.step)
+            for f, n in zip((rows, columns), numbers, strict=True)
+        )
+        return _Product(group, rows, columns, long[-1], at, cover, row_step, words)
+
+    def _factor(
+        self, generic: Generic, operand: int, positions: list[list[Linear]], dim: int, lanes: int
+    ) -> _Factor | None:
+        """A factor that lies in memory, with its words at equal distances along `dim`."""
+        starts, buffers, steps = [], set(), set()
+        for position in positions:
+            dims = generic.loop_dims(position)
+            places = []
+            for word in (0, 1, generic.sizes[dim] - 1):
+                point = [Linear(word) if d == dim else c for d, c in enumerate(dims)]
+                at = self._reader.coordinates(generic, operand, point, lanes)
+                buffer, offset = self._reader.place_of(generic.inputs[operand], at, lanes)
+                buffers.add(buffer)
+                places.append(offset)
+            first, second, last = (p + places[0] * -1 for p in places)
+            if not second.is_constant or last != second * (generic.sizes[dim] - 1):
+                return None
+            steps.add(second.constant)
+            starts.append(places[0])
+        if len(buffers) != 1 or len(steps) != 1:
+            return None
+        return _Factor(operand, buffers.pop(), tuple(starts), steps.pop())
+
+    # -- code
+    def _begin(
+        self,
+        generic: Generic,
+        tiles: _Product,
+        positions: list[list[Linear]],
+        waiting: list[Waiting],
+    ) -> None:
+        """The sums before the first step: zeros, or what their memory then holds."""
+        init = defining(generic.inits[0])
+        if init is not None and init.name == "linalg.fill" and scalar_of(init.operands[0]) == 0:
+            for register, *_ in tiles.sums():
+                self._call("tilezero", [self._number(register)], ["i8"])
+            return
+        for at, sums in zip(positions, waiting, strict=True):
+            value = self._reader.read(generic.inits[0], at, sums.lanes)
+            started = self._accumulators.start(generic, value, "i32", sums.lanes)
+            self._e.store(started, sums.buffer.pointer, sums.offset)
+        buffer = waiting[0].buffer
+        for register, place in self._places(tiles, buffer):
+            stride = buffer.shape[1] * buffer.shape[2] * _WORD
+            self._tile("tileloadd64", register, buffer, place, stride)
+
+    def _multiply(self, generic: Generic, tiles: _Product) -> None:
+        """All steps of the reduction."""
+        dims = [d for d in generic.reduction_dims if d != tiles.group.dim]
+        words, last = tiles.words, tiles.dim
+        turns = {d: generic.sizes[d] // (words if d == last else 1) for d in dims}
+        spans: Spans = {d: (Linear(), count) for d, count in turns.items()}
+
+        def update(point: dict[int, Linear], values: list[Val]) -> list[Val]:
+            at = {**point, last: point[last] * words}
+            self._step(generic, tiles, at)
+            return values
+
+        self._accumulators.looped(spans, dict.fromkeys(dims, 1), [], update)
+
+    def _step(self, generic: Generic, tiles: _Product, at: dict[int, Linear]) -> None:
+        """One step: load both factors, multiply all pairs."""
+        cover = tiles.cover
+        moved = [self._moved(generic, k, at) for k in tiles.group.factors]
+        for i in range(cover.down):
+            place = tiles.rows.starts[i * cover.rows] + moved[0]
+            self._tile("tileloadd64", ROWS[i], tiles.rows.buffer, place, tiles.row_step)
+        for j in range(cover.across):
+            place = tiles.columns.starts[j].without(LANE) + moved[1]
+            self._tile("tileloadd64", COLUMNS[j], tiles.columns.buffer, place, tiles.columns.step)
+        for sums, i, j in tiles.sums():
+            numbers = [self._number(n) for n in (sums, ROWS[i], COLUMNS[j])]
+            self._call(_PRODUCTS[tiles.group.signed], numbers, ["i8"] * 3)
+
+    def _moved(self, generic: Generic, operand: int, at: dict[int, Linear]) -> Linear:
+        """Bytes from where a factor is read in the first step to where it is in another one."""
+        none = [Linear()] * len(generic.sizes)
+        point = [at.get(d, c) for d, c in enumerate(none)]
+        first, other = (
+            self._reader.place_of(
+                generic.inputs[operand], self._reader.coordinates(generic, operand, dims, 0), 0
+            )[1]
+            for dims in (none, point)
+        )
+        return other + first * -1
+
+    def _places(self, tiles: _Product, buffer: Buffer) -> list[tuple[int, Linear]]:
+        """The register of each tile of sums, and where it lies in memory."""
+        rows = tiles.cover.rows
+        return [
+            (sums, buffer.offset([Linear(i * rows), Linear(j), Linear()]))
+            for sums, i, j in tiles.sums()
+        ]
+
+    def _tile(self, name: str, register: int, buffer: Buffer, place: Linear, stride: int) -> None:
+        """Load or store a tile register, rows `stride` bytes apart."""
+        address = self._e.address(buffer.pointer, buffer.element, place)
+        distance = self._e.index(Linear(stride))
+        type_ = self._e.pointer_type(buffer.pointer)
+        self._call(name, [self._number(register), address, distance], ["i8", type_, "i64"])
+
+    def _number(self, register: int) -> str:
+        return self._e.constant(register, "i8").name
+
+    def _call(self, name: str, operands: list[str], types: list[str]) -> None:
+        text = f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join(operands)})'
+        self._e.line(f"{text} : ({', '.join(types)}) -> ()")
+
+
+def _runs(starts: list[Linear]) -> tuple[int, int, int] | None:
+    """(rows in a run, runs, bytes between the rows of a run) of rows in their order; None where
+    runs differ, or the distances are not known.
+    """
+    steps = [b + a * -1 for a, b in pairwise(starts)]
+    if not steps or not steps[0].is_constant:
+        return None
+    run = 1 + next((n for n, step in enumerate(steps) if step != steps[0]), len(steps))
+    if len(starts) % run:
+        return None
+    inside = [step for n, step in enumerate(steps, 1) if n % run]
+    if any(step != steps[0] for step in inside):
+        return None
+    return run, len(starts) // run, steps[0].constant
