@@ -8,6 +8,7 @@ from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.quotient import known_divisor, quotient
 from rcompiler.kernelgen.remainder import remainder
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.vector_math import VectorMath
@@ -175,6 +176,8 @@ class BodyEvaluator:
                 return e.compare(predicate, *v)
             if name == "select":
                 return e.select(*v)
+            if name == "divf" and e.has_fma and (divisor := known_divisor(op)) is not None:
+                return quotient(e, v[0], divisor)
             if name in ("divsi", "divui", "remsi", "remui"):
                 return self._divide(name, v[0], v[1])
             if name == "remf" and e.has_libm:

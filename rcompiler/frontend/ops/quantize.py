@@ -58,6 +58,23 @@ def round_to(s: Body, x: Scalar, zero: Scalar | None, dtype: str) -> Scalar:
     return s.cast(s.convert("arith.fptosi", x, "int32"), dtype)
 
 
+def _limits(scale: Value, zero: Value | None, dtype: str) -> tuple[float, float] | None:
+    """The f32 that become the smallest and the largest integer of a type: what lies beyond becomes
+    the same. None where the scale is not known, or not one number of usual size.
+    """
+    known = scale.const is not None and (zero is None or zero.const is not None)
+    if not known or scale.size != 1 or zero is not None and zero.size != 1:
+        return None
+    step = float(scale.array.reshape(-1)[0])
+    if not 2.0**-60 <= step <= 2.0**40:
+        return None
+    shift = 0 if zero is None else int(zero.array.reshape(-1)[0])
+    targets = [limit - shift for limit in dtypes.limits(dtype)]
+    found = [np.float32(target * step) for target in targets]
+    exact = [int(np.rint(x / np.float32(step))) for x in found] == targets
+    return (float(found[0]), float(found[1])) if exact else None
+
+
 @lowering("QuantizeLinear")
 def _quantize(ctx: Context) -> Value:
     """``saturate(round(x / scale) + zero)``; float8 targets are cast without rounding first."""
@@ -78,8 +95,15 @@ def _quantize(ctx: Context) -> Value:
     if zero is not None and not is_zero(zero):
         reads.append(_parameter(ctx, zero, x))
     saturate = bool(ctx.attr("saturate", 1))
+    small = dtype in ("int8", "uint8", "int16", "uint16") and precision == "float32"
+    limits = _limits(scale, zero, dtype) if small else None
 
     def body(s: Body, a: Scalar, k: Scalar, *rest: Scalar) -> Scalar:
+        if limits is not None:  # as below, with an end to what is divided
+            ratio = s.roundeven(s.bounded(s.cast(a, "float32"), *limits) / s.cast(k, "float32"))
+            if rest:
+                ratio = ratio + s.cast(s.cast(rest[0], "int32"), "float32")
+            return s.cast(s.convert("arith.fptosi", ratio, "int32"), dtype)
         ratio = s.cast(a, precision) / s.cast(k, precision)
         if precision in ("float16", "bfloat16"):
             ratio = s.cast(ratio, "float32")

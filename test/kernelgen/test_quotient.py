@@ -1,0 +1,76 @@
+"""Quotients by known scales are those of a division, to the last bit, and take none."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import rcompiler
+
+TYPES = {
+    "int8": TensorProto.INT8,
+    "uint8": TensorProto.UINT8,
+    "int16": TensorProto.INT16,
+    "uint16": TensorProto.UINT16,
+}
+
+
+def quantiser(size: int, scale: np.float32, zero: int, dtype: str) -> onnx.ModelProto:
+    node = helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"])
+    initial = [
+        numpy_helper.from_array(np.array(scale), "scale"),
+        numpy_helper.from_array(np.array(zero, dtype), "zero"),
+    ]
+    graph = helper.make_graph(
+        [node],
+        "quantiser",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [size])],
+        [helper.make_tensor_value_info("y", TYPES[dtype], [size])],
+        initial,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def values(scale: np.float32, rng: np.random.Generator) -> np.ndarray:
+    """What is hard to round: next to the middle of two integers, at and beyond the limits, tiny."""
+    middle = (np.arange(-70000, 70000) + 0.5).astype(np.float32) * scale
+    near = [middle]
+    for direction in (np.inf, -np.inf):
+        x = middle
+        for _ in range(3):
+            x = np.nextafter(x, np.float32(direction))
+            near.append(x)
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45, -1e-38], np.float32)
+    return np.concatenate([*near, special, rng.standard_normal(1000).astype(np.float32) * scale])
+
+
+def expected(x: np.ndarray, scale: np.float32, zero: int, dtype: str) -> np.ndarray:
+    """As the standard says; no number becomes the smallest one."""
+    limits = np.iinfo(dtype)
+    with np.errstate(all="ignore"):
+        y = np.rint(x / scale) + np.float32(zero)
+        return np.clip(np.where(np.isnan(y), limits.min, y), limits.min, limits.max).astype(dtype)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu:x86-64"])
+@pytest.mark.parametrize(("dtype", "zero"), [("uint8", 0), ("uint8", 128), ("int8", -7),
+                                             ("int16", 5), ("uint16", 40000)])  # fmt: skip
+def test_every_integer_is_that_of_the_division(dtype: str, zero: int, target: str):
+    rng = np.random.default_rng(abs(zero))
+    for scale in rng.uniform(0.5, 1, 3).astype(np.float32) * np.float32(2.0) ** [-9, 0, 11]:
+        scale = np.float32(scale)
+        x = values(scale, rng)
+        model = rcompiler.compile_onnx(quantiser(x.size, scale, zero, dtype), target=target, eus=1)
+        assert np.array_equal(model(x)[0], expected(x, scale, zero, dtype))
+
+
+def test_known_scales_take_no_division():
+    x = quantiser(64, np.float32(0.03), 3, "uint8")
+    for target, divides in (("cpu:v4", False), ("cpu:v3", False), ("cpu:x86-64", True)):
+        text = rcompiler.compile_onnx(x, target=target, eus=1).stage("llvm")
+        assert ("llvm.fdiv" in text) == divides
+
+
+def test_scales_of_unusual_size_are_divided_by():
+    x = quantiser(64, np.float32(1e-30), 3, "uint8")
+    assert "llvm.fdiv" in rcompiler.compile_onnx(x, target="cpu:v3", eus=1).stage("llvm")
