@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -58,21 +59,38 @@ def round_to(s: Body, x: Scalar, zero: Scalar | None, dtype: str) -> Scalar:
     return s.cast(s.convert("arith.fptosi", x, "int32"), dtype)
 
 
-def _limits(scale: Value, zero: Value | None, dtype: str) -> tuple[float, float] | None:
-    """The f32 that become the smallest and the largest integer of a type: what lies beyond becomes
-    the same. None where the scale is not known, or not one number of usual size.
+@dataclass(frozen=True)
+class _Known:
+    """How to quantise by known numbers. `low`, `high`: the f32 that become the smallest and the
+    largest integer; what lies beyond becomes the same.
     """
-    known = scale.const is not None and (zero is None or zero.const is not None)
-    if not known or scale.size != 1 or zero is not None and zero.size != 1:
-        return None
-    step = float(scale.array.reshape(-1)[0])
-    if not 2.0**-60 <= step <= 2.0**40:
-        return None
-    shift = 0 if zero is None else int(zero.array.reshape(-1)[0])
-    targets = [limit - shift for limit in dtypes.limits(dtype)]
-    found = [np.float32(target * step) for target in targets]
-    exact = [int(np.rint(x / np.float32(step))) for x in found] == targets
-    return (float(found[0]), float(found[1])) if exact else None
+
+    scale: float
+    zero: int
+    low: float
+    high: float
+
+    @staticmethod
+    def of(scale: Value, zero: Value | None, dtype: str) -> _Known | None:
+        """None where one is not known, or the scale is not one number of usual size."""
+        known = scale.const is not None and (zero is None or zero.const is not None)
+        if not known or scale.size != 1 or zero is not None and zero.size != 1:
+            return None
+        step = np.float32(scale.array.reshape(-1)[0])
+        if not 2.0**-60 <= step <= 2.0**40:
+            return None
+        shift = 0 if zero is None else int(zero.array.reshape(-1)[0])
+        targets = [limit - shift for limit in dtypes.limits(dtype)]
+        low, high = (np.float32(target * float(step)) for target in targets)
+        if [int(np.rint(x / step)) for x in (low, high)] != targets:
+            return None
+        return _Known(float(step), shift, float(low), float(high))
+
+    def quantised(self, s: Body, x: Scalar, dtype: str) -> Scalar:
+        """As `round_to` the quotient, of which there is an end to what is divided."""
+        x = s.roundeven(s.bounded(s.cast(x, "float32"), self.low, self.high) / self.scale)
+        x = x + float(self.zero) if self.zero else x
+        return s.cast(s.convert("arith.fptosi", x, "int32"), dtype)
 
 
 @lowering("QuantizeLinear")
@@ -96,14 +114,11 @@ def _quantize(ctx: Context) -> Value:
         reads.append(_parameter(ctx, zero, x))
     saturate = bool(ctx.attr("saturate", 1))
     small = dtype in ("int8", "uint8", "int16", "uint16") and precision == "float32"
-    limits = _limits(scale, zero, dtype) if small else None
+    known = _Known.of(scale, zero, dtype) if small else None
+    if known is not None:
+        return b.tabulate(x.shape, dtype, lambda s, a: known.quantised(s, a, dtype), reads[0])
 
     def body(s: Body, a: Scalar, k: Scalar, *rest: Scalar) -> Scalar:
-        if limits is not None:  # as below, with an end to what is divided
-            ratio = s.roundeven(s.bounded(s.cast(a, "float32"), *limits) / s.cast(k, "float32"))
-            if rest:
-                ratio = ratio + s.cast(s.cast(rest[0], "int32"), "float32")
-            return s.cast(s.convert("arith.fptosi", ratio, "int32"), dtype)
         ratio = s.cast(a, precision) / s.cast(k, precision)
         if precision in ("float16", "bfloat16"):
             ratio = s.cast(ratio, "float32")
