@@ -9,10 +9,15 @@ from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProt
 
 from . import dtypes
 from .builder import Value
+from .contrib import DOMAIN, contrib_body
 
 
 def body_of(node: NodeProto, version: int, inputs: Sequence[Value | None]) -> FunctionProto | None:
-    """The standard's function body of an op at an opset version, None when it has none."""
+    """The function body of an op at an opset version, the standard's or that of `contrib`; None
+    when it has none.
+    """
+    if node.domain == DOMAIN:
+        return contrib_body(node)
     try:
         schema = onnx.defs.get_schema(node.op_type, version, node.domain)
     except onnx.defs.SchemaError:

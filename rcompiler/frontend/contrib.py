@@ -1,0 +1,235 @@
+"""Quantised operators of onnxruntime (domain com.microsoft) as functions of standard operators.
+
+What its quantiser writes beside the standard: products and sums of integers with scales. Each is
+the dequantised inputs, the operator in f32, and the quantised result; the lowerings then keep
+integers where they are. Source: onnxruntime, docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onnx import FunctionProto, NodeProto, helper, parser
+
+DOMAIN = "com.microsoft"
+_OPSET = 17
+
+# "x" with a scale and a zero point, to "y" with its own
+_UNARY = """{name} {attributes} (x, x_scale, x_zero, y_scale, y_zero) => (y) {{
+  x_real = DequantizeLinear (x, x_scale, x_zero)
+  y_real = {call} (x_real)
+  y = QuantizeLinear (y_real, y_scale, y_zero)
+}}"""
+_BINARY = """{name} (a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero) => (y) {{
+  a_real = DequantizeLinear (a, a_scale, a_zero)
+  b_real = DequantizeLinear (b, b_scale, b_zero)
+  y_real = {call} (a_real, b_real)
+  y = QuantizeLinear (y_real, y_scale, y_zero)
+}}"""
+_POOL = (
+    "<auto_pad: string = @auto_pad, ceil_mode: int = @ceil_mode, "
+    "count_include_pad: int = @count_include_pad, kernel_shape: ints = @kernel_shape, "
+    "pads: ints = @pads, strides: ints = @strides>"
+)
+_TEXTS = {
+    "QLinearAdd": _BINARY.format(name="QLinearAdd", call="Add"),
+    "QLinearMul": _BINARY.format(name="QLinearMul", call="Mul"),
+    "QLinearLeakyRelu": _UNARY.format(
+        name="QLinearLeakyRelu",
+        attributes="<alpha: float = 0.01>",
+        call="LeakyRelu <alpha: float = @alpha>",
+    ),
+    "QLinearSigmoid": _UNARY.format(name="QLinearSigmoid", attributes="", call="Sigmoid"),
+    "QLinearGlobalAveragePool": _UNARY.format(
+        name="QLinearGlobalAveragePool", attributes="", call="GlobalAveragePool"
+    ),
+    "QLinearAveragePool": _UNARY.format(
+        name="QLinearAveragePool",
+        attributes="<auto_pad, ceil_mode, count_include_pad, kernel_shape, pads, strides>",
+        call=f"AveragePool {_POOL}",
+    ),
+    "QLinearSoftmax": _UNARY.format(
+        name="QLinearSoftmax", attributes="<axis>", call="Softmax <axis: int = @axis>"
+    ),
+    "QLinearReduceMean": _UNARY.format(
+        name="QLinearReduceMean",
+        attributes="<axes, keepdims: int = 1>",
+        call="ReduceMean <axes: ints = @axes, keepdims: int = @keepdims>",
+    ),
+}
+
+
+def contrib_body(node: NodeProto) -> FunctionProto | None:
+    """What a node of `DOMAIN` stands for; None of an operator, or of a form of it, that is not
+    here.
+    """
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    if given.get("channels_last", 0):
+        return None
+    if node.op_type in _TEXTS:
+        return _parsed(_TEXTS[node.op_type])
+    build = _BUILDERS.get(node.op_type)
+    return None if build is None else build(node)
+
+
+def _parsed(text: str) -> FunctionProto:
+    return parser.parse_function(f'<domain: "{DOMAIN}", opset_import: ["" : {_OPSET}]> {text}')
+
+
+def _has(node: NodeProto, index: int) -> bool:
+    return index < len(node.input) and bool(node.input[index])
+
+
+def _concat(node: NodeProto) -> FunctionProto:
+    """y_scale, y_zero, then a tensor, its scale and its zero point for each part."""
+    count = (len(node.input) - 2) // 3
+    inputs = [f"{name}{k}" for k in range(count) for name in ("x", "scale", "zero")]
+    lines = [f"real{k} = DequantizeLinear (x{k}, scale{k}, zero{k})" for k in range(count)]
+    parts = ", ".join(f"real{k}" for k in range(count))
+    return _parsed(
+        f"QLinearConcat <axis> (y_scale, y_zero, {', '.join(inputs)}) => (y) {{ "
+        + "\n".join(lines)
+        + f"\n all = Concat <axis: int = @axis> ({parts})\n"
+        "y = QuantizeLinear (all, y_scale, y_zero) }"
+    )
+
+
+def _gemm(node: NodeProto) -> FunctionProto:
+    """Without a scale of the result it stays f32. The bias has the scale of the products."""
+    turned = any(a.name == "transB" and a.i for a in node.attribute)
+    result = "product"
+    lines = [
+        "a_real = DequantizeLinear (a, a_scale, a_zero)",
+        f"b_real = DequantizeLinear <axis: int = {0 if turned else 1}> (b, b_scale, b_zero)",
+        "product = Gemm <alpha: float = @alpha, transA: int = @transA, transB: int = @transB> "
+        "(a_real, b_real)",
+    ]
+    if _has(node, 6):
+        result = "biased"
+        lines += [
+            "bias_scale = Mul (a_scale, b_scale)",
+            "bias_real = Cast <to: int = 1> (c)",
+            "bias = Mul (bias_real, bias_scale)",
+            "biased = Add (product, bias)",
+        ]
+    quantise = f"QuantizeLinear ({result}, y_scale, y_zero)"
+    lines.append(f"y = {quantise if _has(node, 7) else f'Identity ({result})'}")
+    return _parsed(
+        "QGemm <alpha: float = 1.0, transA: int = 0, transB: int = 0> "
+        "(a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero) => (y) { "
+        + "\n".join(lines)
+        + " }"
+    )
+
+
+def _to_float(node: NodeProto) -> FunctionProto:
+    return _parsed(
+        "MatMulIntegerToFloat (a, b, a_scale, b_scale, a_zero, b_zero, bias) => (y) { "
+        "a_real = DequantizeLinear (a, a_scale, a_zero)\n" + _product(node, 6) + " }"
+    )
+
+
+def _dynamic_matmul(node: NodeProto) -> FunctionProto:
+    return _parsed(
+        "DynamicQuantizeMatMul (a, b, b_scale, b_zero, bias) => (y) { "
+        "a_bytes, a_scale, a_zero = DynamicQuantizeLinear (a)\n"
+        "a_real = DequantizeLinear (a_bytes, a_scale, a_zero)\n" + _product(node, 4) + " }"
+    )
+
+
+def _product(node: NodeProto, bias: int) -> str:
+    """a_real times b, with one scale or one for each column; with the bias if there is one."""
+    last = "y = Add (product, bias)" if _has(node, bias) else "y = Identity (product)"
+    return (
+        "b_real = DequantizeLinear <axis: int = -1> (b, b_scale, b_zero)\n"
+        f"product = MatMul (a_real, b_real)\n{last}"
+    )
+
+
+def _lstm(node: NodeProto) -> FunctionProto:
+    """Weights [directions, depth, 4 hidden] of bytes, with a scale for each direction or for each
+    column of it; the gates are computed in f32.
+    """
+    lines = ["each = Constant <value_ints = [0, 1, -1]> ()"]
+    for w in "wr":
+        lines += [
+            f"{w}_steps = Reshape ({w}_scale, each)",
+            f"{w}_shift = Reshape ({w}_zero, each)",
+            f"{w}_wide = Cast <to: int = 1> ({w})",
+            f"{w}_low = Cast <to: int = 1> ({w}_shift)",
+            f"{w}_around = Sub ({w}_wide, {w}_low)",
+            f"{w}_real = Mul ({w}_around, {w}_steps)",
+            f"{w}_turned = Transpose <perm: ints = [0, 2, 1]> ({w}_real)",
+        ]
+    return _parsed(
+        "DynamicQuantizeLSTM <activation_alpha, activation_beta, activations, clip, direction, "
+        "hidden_size, input_forget> (x, w, r, b, lengths, h, c, p, w_scale, w_zero, r_scale, "
+        "r_zero) => (y, y_h, y_c) { "
+        + "\n".join(lines)
+        + "\ny, y_h, y_c = LSTM <activation_alpha: floats = @activation_alpha, "
+        "activation_beta: floats = @activation_beta, activations: strings = @activations, "
+        "clip: float = @clip, direction: string = @direction, hidden_size: int = @hidden_size, "
+        "input_forget: int = @input_forget> (x, w_turned, r_turned, b, lengths, h, c, p) }"
+    )
+
+
+def _attention(node: NodeProto) -> FunctionProto | None:
+    """Of [batch, steps, depth], heads side by side in the weights' columns; the mask is 1 for the
+    keys that count, [batch, keys]. Not with keys of earlier calls, nor with another kind of mask.
+    """
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    if _has(node, 8) or given.get("unidirectional") or given.get("do_rotary"):
+        return None
+    heads, fill = given.get("num_heads", 0), given.get("mask_filter_value", -10000.0)
+    masked = _has(node, 5)
+    lines = [
+        "x_real = DequantizeLinear (x, x_scale, x_zero)",
+        "w_real = DequantizeLinear <axis: int = 1> (w, w_scale, w_zero)",
+        "product = MatMul (x_real, w_real)",
+        "all = Add (product, bias)",
+        f"shape = Constant <value_ints = [0, 0, 3, {heads}, -1]> ()",
+        "apart = Reshape (all, shape)",
+        "three = Transpose <perm: ints = [2, 0, 3, 1, 4]> (apart)",
+        "q, k, v = Split <axis: int = 0> (three)",
+        "first = Constant <value_ints = [0]> ()",
+        *(f"{name}_heads = Squeeze ({name}, first)" for name in "qkv"),
+        "keys = Transpose <perm: ints = [0, 1, 3, 2]> (k_heads)",
+        "scores = MatMul (q_heads, keys)",
+        "sizes = Shape <start: int = 3, end: int = 4> (q_heads)",
+        "size = Cast <to: int = 1> (sizes)",
+        "root = Sqrt (size)",
+        "scaled = Div (scores, root)",
+    ]
+    if masked:
+        lines += [
+            "ones = Constant <value_float = 1.0> ()",
+            f"fill = Constant <value_float = {float(fill)!r}> ()",
+            "counts = Cast <to: int = 1> (mask)",
+            "hidden = Sub (ones, counts)",
+            "penalty = Mul (hidden, fill)",
+            "middle = Constant <value_ints = [1, 2]> ()",
+            "spread = Unsqueeze (penalty, middle)",
+            "seen = Add (scaled, spread)",
+        ]
+    lines += [
+        f"shares = Softmax <axis: int = -1> ({'seen' if masked else 'scaled'})",
+        "mixed = MatMul (shares, v_heads)",
+        "turned = Transpose <perm: ints = [0, 2, 1, 3]> (mixed)",
+        "flat = Constant <value_ints = [0, 0, -1]> ()",
+        "y = Reshape (turned, flat)",
+    ]
+    return _parsed(
+        "QAttention (x, w, bias, x_scale, w_scale, mask, x_zero, w_zero) => (y) { "
+        + "\n".join(lines)
+        + " }"
+    )
+
+
+_BUILDERS: dict[str, Callable[[NodeProto], FunctionProto | None]] = {
+    "QLinearConcat": _concat,
+    "QGemm": _gemm,
+    "MatMulIntegerToFloat": _to_float,
+    "DynamicQuantizeMatMul": _dynamic_matmul,
+    "DynamicQuantizeLSTM": _lstm,
+    "QAttention": _attention,
+}

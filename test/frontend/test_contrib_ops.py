@@ -1,0 +1,191 @@
+"""Quantised operators of onnxruntime: as it computes them, bytes up to one."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import rcompiler
+from rcompiler.errors import UnsupportedOp
+from rcompiler.frontend.ops.block_weights import unpacked
+
+onnxruntime = pytest.importorskip("onnxruntime")
+TYPES = {"float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
+TYPES |= {"int32": TensorProto.INT32}
+
+
+def model(op: str, inputs: list, outputs: list[str], fed: int, **attributes: object):
+    """A node whose first `fed` inputs are fed and the rest constants; None is left out.
+    outputs: their types.
+    """
+    names = ["" if x is None else f"i{k}" for k, x in enumerate(inputs)]
+    node = helper.make_node(
+        op, names, [f"o{k}" for k in range(len(outputs))], domain="com.microsoft", **attributes
+    )
+    given = [(n, np.asarray(x)) for n, x in zip(names, inputs, strict=True) if x is not None]
+    graph = helper.make_graph(
+        [node],
+        op,
+        [helper.make_tensor_value_info(n, TYPES[x.dtype.name], x.shape) for n, x in given[:fed]],
+        [helper.make_tensor_value_info(f"o{k}", TYPES[t], None) for k, t in enumerate(outputs)],
+        [numpy_helper.from_array(x, n) for n, x in given[fed:]],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    return made, {n: x for n, x in given[:fed]}
+
+
+def check(op: str, inputs: list, outputs: list[str], fed: int = 1, **attributes: object) -> None:
+    made, fed_arrays = model(op, inputs, outputs, fed, **attributes)
+    session = onnxruntime.InferenceSession(
+        made.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    wanted = session.run(None, fed_arrays)
+    for got, want in zip(rcompiler.compile_onnx(made, eus=1)(**fed_arrays), wanted, strict=True):
+        assert got.dtype == want.dtype and got.shape == want.shape
+        if want.dtype == np.float32:
+            np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5 * np.abs(want).max())
+        else:
+            assert np.abs(got.astype(int) - want.astype(int)).max() <= 1
+
+
+rng = np.random.default_rng(0)
+
+
+def byte(*shape: int, dtype: str = "uint8") -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+def f32(x: float) -> np.ndarray:
+    return np.array(x, np.float32)
+
+
+def u8(x: int) -> np.ndarray:
+    return np.array(x, np.uint8)
+
+
+@pytest.mark.parametrize("op", ["QLinearAdd", "QLinearMul"])
+def test_sums_and_products(op: str):
+    parts = [byte(2, 3, 5), f32(0.03), u8(120), byte(3, 5), f32(0.05), u8(7), f32(0.2), u8(100)]
+    a, *rest = parts
+    check(op, [a, *rest], ["uint8"])
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("QLinearLeakyRelu", {"alpha": 0.2}),
+        ("QLinearSigmoid", {}),
+        ("QLinearGlobalAveragePool", {}),
+        ("QLinearAveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]}),
+        ("QLinearSoftmax", {"axis": 1, "opset": 17}),
+    ],
+)
+def test_operators_of_one_tensor(op: str, attributes: dict):
+    x = byte(1, 8, 6, 6)
+    check(op, [x, f32(0.05), u8(128), f32(0.02), u8(90)], ["uint8"], **attributes)
+
+
+def test_concatenated_tensors():
+    x, y = byte(2, 3), byte(2, 4)
+    inputs = [f32(0.04), u8(3), x, f32(0.03), u8(1), y, f32(0.05), u8(200)]
+    made, _ = model("QLinearConcat", inputs, ["uint8"], 0, axis=1)
+    session = onnxruntime.InferenceSession(
+        made.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    [want] = session.run(None, {})
+    got = rcompiler.compile_onnx(made, eus=1)()[0]
+    assert np.abs(got.astype(int) - want.astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("form", ["bytes", "floats", "without bias"])
+def test_gemm(form: str, turned: int):
+    w = byte(32, 24, dtype="int8")
+    w = w if not turned else np.ascontiguousarray(w.T)
+    scales = rng.uniform(0.01, 0.02, 24).astype(np.float32)
+    zeros, bias = np.zeros(24, np.int8), rng.integers(-999, 999, 24).astype(np.int32)
+    inputs = [byte(5, 32), f32(0.02), u8(17), w, scales, zeros]
+    inputs.append(None if form == "without bias" else bias)
+    inputs += [] if form == "floats" else [f32(0.3), u8(110)]
+    kind = "float32" if form == "floats" else "uint8"
+    check("QGemm", inputs, [kind], transB=turned)
+
+
+def test_matmul_of_integers_to_floats():
+    w, scales = byte(32, 24, dtype="int8"), rng.uniform(0.01, 0.02, 24).astype(np.float32)
+    bias = rng.standard_normal(24).astype(np.float32)
+    inputs = [byte(5, 32), w, f32(0.02), scales, u8(17), np.zeros(24, np.int8), bias]
+    check("MatMulIntegerToFloat", inputs, ["float32"])
+
+
+def test_dynamically_quantised_matmul():
+    a, w = rng.standard_normal((5, 32)).astype(np.float32), byte(32, 24, dtype="int8")
+    bias = rng.standard_normal(24).astype(np.float32)
+    inputs = [a, w, f32(0.02), np.array(0, np.int8), bias]
+    check("DynamicQuantizeMatMul", inputs, ["float32"])
+
+
+def test_dynamically_quantised_lstm_is_near():
+    """onnxruntime quantises what is fed at each step as well: 8 bits of it."""
+    x = rng.standard_normal((4, 2, 16)).astype(np.float32)
+    w, r = byte(1, 16, 32, dtype="int8"), byte(1, 8, 32, dtype="int8")
+    one, none = np.array([0.004], np.float32), np.zeros(1, np.int8)
+    inputs = [x, w, r, None, None, None, None, None, one, none, one, none]
+    made, fed = model("DynamicQuantizeLSTM", inputs, ["float32"], 1, hidden_size=8)
+    session = onnxruntime.InferenceSession(
+        made.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    [want] = session.run(None, fed)
+    assert np.abs(rcompiler.compile_onnx(made, eus=1)(**fed)[0] - want).max() < 0.02
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention(masked: bool):
+    x, w = byte(2, 6, 16), byte(16, 48, dtype="int8")
+    bias = rng.standard_normal(48).astype(np.float32)
+    mask = np.array([[1] * 6, [1] * 4 + [0] * 2], np.int32) if masked else None
+    inputs = [x, w, bias, f32(0.02), f32(0.01), mask, u8(120), np.array(0, np.int8)]
+    check("QAttention", inputs, ["float32"], num_heads=2)
+
+
+def test_attention_with_earlier_keys_is_refused():
+    x, w = byte(2, 6, 16), byte(16, 48, dtype="int8")
+    inputs = [x, w, np.zeros(48, np.float32), f32(0.02), f32(0.01), None, u8(120)]
+    made, _ = model("QAttention", inputs, ["float32"], 1, num_heads=2, unidirectional=1)
+    with pytest.raises(UnsupportedOp, match="QAttention"):
+        rcompiler.compile_onnx(made, eus=1)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("zeros", ["none", "packed"])
+@pytest.mark.parametrize(("depth", "block"), [(64, 16), (96, 32), (100, 32)])
+def test_weights_of_few_bits(bits: int, zeros: str, depth: int, block: int):
+    columns, blocks = 24, -(-depth // block)
+    a = rng.standard_normal((5, depth)).astype(np.float32)
+    packed = byte(columns, blocks, block * bits // 8)
+    scales = rng.uniform(0.01, 0.02, columns * blocks).astype(np.float32)
+    points = byte(columns * -(-blocks * bits // 8)) if zeros == "packed" else None
+    attributes = {"K": depth, "N": columns, "bits": bits, "block_size": block}
+    check("MatMulNBits", [a, packed, scales, points], ["float32"], **attributes)
+
+
+def test_the_lowest_bits_come_first():
+    assert unpacked(np.array([[0x21, 0x43]], np.uint8), 4).tolist() == [[1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"bits": 3, "block_size": 32}, "3 bits"),
+        ({"bits": 4, "block_size": 0}, "blocks of 0"),
+        ({"bits": 4, "block_size": 16}, "as many weights"),
+        ({"bits": 4, "block_size": 32, "K": 63}, "K"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(attributes: dict, message: str):
+    a = rng.standard_normal((5, 64)).astype(np.float32)
+    inputs = [a, byte(24, 2, 16), np.ones(48, np.float32)]
+    made, _ = model("MatMulNBits", inputs, ["float32"], 1, **{"K": 64, "N": 24} | attributes)
+    with pytest.raises(rcompiler.CompilerError, match=message):
+        rcompiler.compile_onnx(made, eus=1)
