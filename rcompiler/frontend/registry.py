@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 
-from rcompiler.errors import Gap, ShapeError, UnsupportedOp
+from rcompiler.errors import Gap, InvalidModel, ShapeError, UnsupportedOp
 
 from . import dtypes, load
 from .builder import Builder, Value
@@ -184,6 +184,10 @@ class Context:
     def shape_error(self, reason: str) -> ShapeError:
         """``raise ctx.shape_error(...)``: shapes or types that do not fit the operator."""
         return ShapeError(self.gap(reason, "Check the model, or the shapes given for its inputs"))
+
+    def invalid(self, reason: str, remedy: str) -> InvalidModel:
+        """``raise ctx.invalid(...)``: a node that no runtime could give a meaning to."""
+        return InvalidModel(self.gap(reason, remedy))
 
     def check_size(self, shape: Sequence[int], dtype: str) -> None:
         """Refuse a result beyond any memory before something tries to allocate it."""

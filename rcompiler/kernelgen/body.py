@@ -8,7 +8,7 @@ from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.quotient import known_divisor, quotient
+from rcompiler.kernelgen.quotient import is_nearest, known_divisor, nearest, quotient
 from rcompiler.kernelgen.remainder import remainder
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.vector_math import VectorMath
@@ -85,6 +85,9 @@ class BodyEvaluator:
                 env[op.result] = self._index(op, self._position(op, known, lanes), lanes)
             elif op.name == "tensor.extract":
                 env[op.result] = self._extract(env, op, lanes)
+            elif op.name == "arith.fptosi" and self._e.has_libm and is_nearest(op):
+                rounded = op.operands[0].owner.operation
+                env[op.result] = nearest(self._e, self._lookup(env, rounded.operands[0]))
             else:
                 operands = [self._lookup(env, v) for v in op.operands]
                 env[op.result] = self.op(op, operands)
@@ -176,7 +179,12 @@ class BodyEvaluator:
                 return e.compare(predicate, *v)
             if name == "select":
                 return e.select(*v)
-            if name == "divf" and e.has_fma and (divisor := known_divisor(op)) is not None:
+            if (
+                name == "divf"
+                and e.has_fma
+                and e.has_libm
+                and (divisor := known_divisor(op)) is not None
+            ):
                 return quotient(e, v[0], divisor)
             if name in ("divsi", "divui", "remsi", "remui"):
                 return self._divide(name, v[0], v[1])

@@ -49,14 +49,15 @@ class Elements:
         positions: Sequence[list[Linear]],
         lanes: int,
         also: Prepare | None = None,
-    ) -> None:
+    ) -> bool:
         """Compute the reductions behind results for all positions at once, so that they share their
-        loops; also: prepares more of each value.
+        loops; also: prepares more of each value. Whether what they are waits in memory.
         """
+        reducer, waiting = self._evaluator.reducer, []
 
         def compute(generic: Generic, at: list[list[Linear]]) -> None:
             unique = list({tuple(p): p for p in at}.values())
-            self._evaluator.reducer.prepare(generic, unique, lanes)
+            waiting.append(reducer.waits(reducer.prepare(generic, unique, lanes)))
 
         seen: _Seen = set()
         for value, piece in sources:
@@ -66,6 +67,7 @@ class Elements:
                     self._walk(value, places, lanes, compute, seen)
                     if also is not None:
                         also(value, places, lanes)
+        return bool(waiting) and all(waiting)
 
     def root_positions(
         self, source: Source, positions: Sequence[list[Linear]], lanes: int

@@ -72,6 +72,10 @@ class Reducer:
         keys = self.prepare(generic, positions, lanes)
         return [[self._value(v) for v in self._e.recall(key)] for key in keys]
 
+    def waits(self, keys: list[tuple[object, ...]]) -> bool:
+        """Whether results that are remembered wait in memory, and fill no registers until then."""
+        return all(isinstance(v, Waiting) for key in keys for v in self._e.recall(key))
+
     def _value(self, found: Val | Waiting) -> Val:
         if isinstance(found, Val):
             return found

@@ -19,7 +19,8 @@ from rcompiler.kernelgen.turned_blocks import TurnedBlocks
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.pieces import Piece
 
-# Vectors of a register tile that are computed abreast; accumulators of more fill the registers.
+# Vectors of a register tile that are computed abreast; accumulators of more fill the registers,
+# where they do not wait in memory.
 _ABREAST = 4
 
 # Writes the register tile of some steps from its first coordinates on.
@@ -104,9 +105,10 @@ class VectorTileWriter:
         elementwise rest, then the stores.
         """
         positions, lanes = self._positions(base, steps)
-        self._elements.prepare(sources, positions, lanes, self._turned.prepare)
-        few = len(positions) <= _ABREAST
-        for group in [positions] if few else [[at] for at in positions]:
+        waiting = self._elements.prepare(sources, positions, lanes, self._turned.prepare)
+        most = _ABREAST if waiting or len(positions) <= _ABREAST else 1
+        for start in range(0, len(positions), most):
+            group = positions[start : start + most]
             parts = [partial(self._elements.values, sources, at, lanes) for at in group]
             for at, values in zip(group, abreast(self._e, parts), strict=True):
                 for value, output in zip(values, outputs, strict=True):

@@ -6,6 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import rcompiler
+from rcompiler.errors import InvalidModel
 from rcompiler.frontend import import_onnx
 
 RNG = np.random.default_rng(3)
@@ -87,3 +88,46 @@ def test_floats_stay(name):
     [expected] = ReferenceEvaluator(proto).run(None, feeds)
     [found] = rcompiler.compile_onnx(proto, eus=1, cache=False)(*feeds.values())
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.01, np.inf, np.nan])
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+def test_scales_that_have_no_meaning_are_refused(op: str, scale: float):
+    x = TensorProto.FLOAT if op == "QuantizeLinear" else TensorProto.UINT8
+    node = helper.make_node(op, ["x", "s"], ["y"], name="quantiser")
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", x, [3])],
+        [helper.make_tensor_value_info("y", TensorProto.UNDEFINED, None)],
+        [numpy_helper.from_array(np.array(scale, np.float32), "s")],
+    )
+    graph.output[0].type.tensor_type.elem_type = (
+        TensorProto.UINT8 if op == "QuantizeLinear" else TensorProto.FLOAT
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    with pytest.raises(InvalidModel, match=r"quantiser.*scale is"):
+        rcompiler.compile_onnx(made, eus=1)
+
+
+@pytest.mark.parametrize("again", [(0.05, 3), (0.05, 4), (0.06, 3)])
+def test_bytes_that_are_quantised_again_by_the_same_numbers_stay(again: tuple[float, int]):
+    """All 256 of them, against a division; other numbers are computed."""
+    x = np.arange(256, dtype=np.uint8)
+    numbers = {"s": np.float32(0.05), "z": np.uint8(3)}
+    numbers |= {"t": np.float32(again[0]), "w": np.uint8(again[1])}
+    graph = helper.make_graph(
+        [
+            helper.make_node("DequantizeLinear", ["x", "s", "z"], ["a"]),
+            helper.make_node("QuantizeLinear", ["a", "t", "w"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, [256])],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8, [256])],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in numbers.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    [expected] = ReferenceEvaluator(made).run(None, {"x": x})
+    assert np.array_equal(rcompiler.compile_onnx(made, eus=1)(x)[0], expected)
+    text = rcompiler.compile_onnx(made, eus=1).stage("linalg")
+    assert ("roundeven" in text) == (again != (0.05, 3))

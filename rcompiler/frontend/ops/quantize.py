@@ -29,6 +29,20 @@ def _fit(zero: Value, scale: Value) -> bool:
     return single or zero.shape == scale.shape
 
 
+def need_scales(ctx: Context, *scales: Value) -> None:
+    """InvalidModel for constant scales that are 0, negative, infinite or no numbers."""
+    for scale in scales:
+        if scale.const is None or not scale.size:
+            continue
+        numbers = np.asarray(scale.array, np.float64).reshape(-1)
+        wrong = numbers[~((numbers > 0) & np.isfinite(numbers))]
+        if wrong.size:
+            raise ctx.invalid(
+                f"a scale is {wrong[0]:g}; scales are positive and finite",
+                "Quantise the model again; a tensor of zeros has any positive scale, such as 1",
+            )
+
+
 def _parameter(ctx: Context, value: Value, x: Value) -> tuple[Value, str]:
     """Operand that reads a scale or zero point per tensor, per axis, or per block of ``x``."""
     own = dims(x.rank)
@@ -89,14 +103,30 @@ class _Known:
     def quantised(self, s: Body, x: Scalar, dtype: str) -> Scalar:
         """As `round_to` the quotient, of which there is an end to what is divided."""
         x = s.roundeven(s.bounded(s.cast(x, "float32"), self.low, self.high) / self.scale)
-        x = x + float(self.zero) if self.zero else x
-        return s.cast(s.convert("arith.fptosi", x, "int32"), dtype)
+        number = s.convert("arith.fptosi", x, "int32")
+        return s.cast(number + self.zero if self.zero else number, dtype)
+
+
+def _before(x: Value, scale: Value, zero: Value | None, dtype: str) -> Value | None:
+    """The integers that a tensor was dequantised from, where quantising it gives them again: by the
+    same numbers, of which the product and the quotient are rounded by far less than a half.
+    """
+    made = x.quantised
+    if made is None or made.axis is not None or made.value.dtype != dtype or x.dtype != "float32":
+        return None
+    if made.value.dtype not in ("int8", "uint8") or made.value.shape != x.shape:
+        return None
+    if _Known.of(scale, zero, dtype) is None:
+        return None
+    same = _Known.of(made.scale, made.zero, dtype) == _Known.of(scale, zero, dtype)
+    return made.value if same else None
 
 
 @lowering("QuantizeLinear")
 def _quantize(ctx: Context) -> Value:
     """``saturate(round(x / scale) + zero)``; float8 targets are cast without rounding first."""
     b, x, scale, zero = ctx.b, ctx.input(0), ctx.input(1), ctx.optional(2)
+    need_scales(ctx, scale)
     given = dtypes.from_onnx(ctx.attr("output_dtype", 0) or 2)
     dtype = given if zero is None else zero.dtype
     if zero is not None and not _fit(zero, scale) or ctx.attr("output_dtype", 0) and given != dtype:
@@ -113,6 +143,8 @@ def _quantize(ctx: Context) -> Value:
     if zero is not None and not is_zero(zero):
         reads.append(_parameter(ctx, zero, x))
     saturate = bool(ctx.attr("saturate", 1))
+    if (same := _before(x, scale, zero, dtype)) is not None:
+        return same
     small = dtype in ("int8", "uint8", "int16", "uint16") and precision == "float32"
     known = _Known.of(scale, zero, dtype) if small else None
     if known is not None:
@@ -135,6 +167,7 @@ def _quantize(ctx: Context) -> Value:
 def _dequantize(ctx: Context) -> Value:
     """``(x - zero) * scale``, computed in f32 (f64 for f64 results)."""
     b, x, scale, zero = ctx.b, ctx.input(0), ctx.input(1), ctx.optional(2)
+    need_scales(ctx, scale)
     number = ctx.attr("output_dtype", 0)
     dtype = dtypes.from_onnx(number) if number else scale.dtype
     if not dtypes.is_float(dtype):
@@ -192,6 +225,7 @@ def _qlinear_matmul(ctx: Context) -> Value:
     """Scales and zero points are per tensor, per row of the first, per column of the second."""
     a, scale_a, zero_a, w, scale_w, zero_w, scale_y, zero_y = (ctx.input(i) for i in range(8))
     need_bytes(ctx, zero_y)
+    need_scales(ctx, scale_a, scale_w, scale_y)
     total = integer_matmul(ctx, a, w, zero_a, zero_w)
     rows = [axis_vector(ctx, v, a.rank, 2) for v in (scale_a, scale_y, zero_y)]
     columns = axis_vector(ctx, scale_w, w.rank, 1)
@@ -205,6 +239,7 @@ def _qlinear_conv(ctx: Context) -> Value:
     b, x, w, bias = ctx.b, ctx.input(0), ctx.input(3), ctx.optional(8)
     scale_x, scale_w, scale_y, zero_y = (ctx.input(i) for i in (1, 4, 6, 7))
     need_bytes(ctx, zero_y)
+    need_scales(ctx, scale_x, scale_w, scale_y)
     if any(v.size != 1 for v in (scale_x, scale_y, zero_y)) or scale_w.size not in (1, w.shape[0]):
         raise ctx.shape_error("only the weight's scale may be per output channel")
     total = integer_conv(ctx, x, w, ctx.input(2), ctx.input(5))

@@ -23,6 +23,7 @@ from rcompiler.linalg.values import defining, integers, operations, ops_of, shap
 from rcompiler.linalg.views import MOVES, VIEWS
 from rcompiler.passes.forming.pads import parts_rows
 from rcompiler.passes.forming.views import is_free_view
+from rcompiler.passes.forming.widening import reads_by_element, widens
 from rcompiler.passes.ir.operators import top_level
 
 
@@ -107,7 +108,8 @@ class Fusion:
                 self._close([self._group(value) for value in _tensor_operands(op)])
                 continue
             mapping = self.mapping(op)
-            group = self._join(op, mapping) if self._fuse else None
+            joins = self._fuse and not self._goes_with_reader(op)
+            group = self._join(op, mapping) if joins else None
             if group is None:
                 group = Group([], mapping)
                 self.groups.append(group)
@@ -225,11 +227,19 @@ class Fusion:
         if not candidates:
             return None
         chosen = max(candidates, key=lambda c: c[0])[1]
-        if chosen.mapping is Mapping.ONE_TO_ONE:
-            for _, other in candidates:
-                if other is not chosen and self._is_prologue(other):
+        for _, other in candidates:
+            if other is not chosen and self._is_prologue(other):
+                if chosen.mapping is Mapping.ONE_TO_ONE or all(map(widens, other.ops)):
                     self._absorb(chosen, other)
         return chosen
+
+    def _goes_with_reader(self, op: ir.Operation) -> bool:
+        """Whether one reader alone has this copy of what widens a tensor that others read, too."""
+        if not widens(op) or not _used_once(op.results[0]):
+            return False
+        [reader] = (use.owner.operation for use in op.results[0].uses)
+        sources = [v for v in op.operands if v in self._computed and not _used_once(v)]
+        return bool(sources) and reads_by_element(reader, op.results[0])
 
     def _is_prologue(self, group: Group) -> bool:
         """Whether it computes element by element what only the op that reads it needs."""
