@@ -1,0 +1,131 @@
+"""What 8 bits gain: quantised networks beside their f32 selves and other engines.
+
+    python tools/bench quantised resnet50 mobilenet_v2 bert_base bert_base:dynamic --threads=1,2
+
+A network is quantised as onnxruntime's tools do it, calibrated with scales by channel, or
+":dynamic". All engines take turns in one process. Printed are medians, how many times as fast as in
+f32 and as the faster other engine in 8 bits it is, and how often the largest output is where the
+f32 network has it, beside how often onnxruntime's is: of each row of the first output, over random
+inputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+import rcompiler
+from rcompiler.errors import CompilerError
+from rcompiler.support.random_inputs import random_inputs
+from rcompiler.tools._baselines import BASELINES, installed
+from rcompiler.tools._command import Command
+from rcompiler.tools._console import doing, positive, table
+from rcompiler.tools._measure import interleaved, percentiles, ratio
+from rcompiler.tools._record import keep
+from rcompiler.tools._reference import session
+from rcompiler.tools._sources import resolve
+from rcompiler.tools.quantise import calibrated, dynamic
+
+_INPUTS = 10  # random ones that answers are compared on
+_DYNAMIC = ":dynamic"
+
+
+def _run(options: argparse.Namespace) -> int:
+    threads = [int(n) for n in options.threads.split(",")]
+    rows = [_measured(name, n, options) for name in options.models for n in threads]
+    engines = sorted({engine for row in rows for engine in row["others"]})
+    table(
+        ["model", "threads", "ours", "f32", *engines, "over f32", "over faster", "top-1", "ort's"],
+        [
+            [
+                *(row["model"], row["threads"], f"{row['ours']:.3g}", f"{row['f32']:.3g}"),
+                *(f"{row['others'][e]:.3g}" if e in row["others"] else "-" for e in engines),
+                *(f"{row['over_f32']:.2f}", f"{row['over_faster']:.2f}"),
+                *(f"{row['top1']:.3f}", f"{row['top1_onnxruntime']:.3f}"),
+            ]
+            for row in rows
+        ],
+    )
+    faster = [row["over_faster"] for row in rows if not math.isnan(row["over_faster"])]
+    mean = math.exp(sum(map(math.log, faster)) / len(faster)) if faster else math.nan
+    print(f"ms, medians; over the faster other engine: geometric mean {mean:.3f}")
+    keep(options, models=rows, mean_over_faster=mean)
+    return 0
+
+
+def _measured(name: str, threads: int, options: argparse.Namespace) -> dict[str, Any]:
+    plain, _, kind = name.partition(":")
+    if kind not in ("", "dynamic"):
+        raise CompilerError(f"{name}: write {plain}, or {plain}{_DYNAMIC}")
+    doing(f"{name}: quantise")
+    proto = resolve(plain).proto
+    if proto is None:
+        raise CompilerError(f"{plain}: is compiled already; give an ONNX model")
+    bytes_ = dynamic(proto) if kind else calibrated(proto)
+    doing(f"{name}, {threads} threads: compile")
+    chosen: dict[str, Any] = {"target": options.target, "eus": threads}
+    with (
+        rcompiler.compile_onnx(proto, **chosen) as f32,
+        rcompiler.compile_onnx(bytes_, **chosen) as ours,
+    ):
+        return {"model": name, "threads": threads} | _beside(bytes_, f32, ours, threads, options)
+
+
+def _beside(
+    model: ModelProto, f32: Any, ours: Any, threads: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    feeds = random_inputs(f32.inputs, 0)
+    engines = {"ours": ours.bind(feeds), "f32": f32.bind(feeds)}
+    refused: dict[str, str] = {}
+    for engine in installed():
+        try:
+            engines[engine] = BASELINES[engine].bind(model, threads, feeds).run
+        except CompilerError as error:
+            refused[engine] = str(error)
+    doing("measure")
+    times = interleaved(engines, options.rounds, options.seconds / options.rounds)
+    medians = {engine: percentiles(timing)["p50"] for engine, timing in times.items()}
+    others = {engine: medians[engine] for engine in engines if engine not in ("ours", "f32")}
+    faster = min(others, key=others.__getitem__) if others else None
+    return {
+        "ours": medians["ours"],
+        "f32": medians["f32"],
+        "others": others,
+        "refused": refused,
+        "times": {engine: percentiles(timing) for engine, timing in times.items()},
+        "over_f32": ratio(times["ours"], times["f32"]),
+        "over_faster": ratio(times["ours"], times[faster]) if faster else math.nan,
+        **_agreement(model, f32, ours),
+    }
+
+
+def _agreement(model: ModelProto, f32: Any, ours: Any) -> dict[str, float]:
+    """Shares of the rows of the first output whose largest element is where f32 has it."""
+    loaded = session(model, 1)
+    same: dict[str, list[float]] = {"top1": [], "top1_onnxruntime": []}
+    for seed in range(_INPUTS):
+        feeds: Mapping[str, np.ndarray] = random_inputs(f32.inputs, seed)
+        right = f32(feeds)[0].argmax(-1)
+        answers = {"top1": ours(feeds)[0], "top1_onnxruntime": loaded.run(None, dict(feeds))[0]}
+        for name, answer in answers.items():
+            same[name].append(float((answer.argmax(-1) == right).mean()))
+    return {name: float(np.mean(found)) for name, found in same.items()}
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="NAME, or NAME:dynamic")
+    parser.add_argument("--threads", default="1", metavar="LIST", help="such as 1,2; default: 1")
+    parser.add_argument("--target", default="cpu", metavar="NAME", help="as for rc-compile")
+    parser.add_argument("--rounds", type=positive, default=10, metavar="N", help="default: 10")
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, metavar="S", help="timed per engine; default: 3"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write figures and their circumstances")
+
+
+main = Command("quantised", __doc__, _options, _run)
