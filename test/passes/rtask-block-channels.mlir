@@ -1,5 +1,6 @@
 // RUN: rc-opt %s -p 'rtask-block-channels' | filecheck %s
 // RUN: rc-opt %s -p 'rtask-block-channels{lanes=8}' | filecheck %s --check-prefix=EIGHT
+// RUN: rc-opt %s -p 'rtask-block-channels{tile-lanes=64}' | filecheck %s --check-prefix=TILES
 
 // The first layer reads NCHW; the second one reads blocks; the ReLU between them is blocked; the
 // result is unpacked once and its 20 channels are cut out.
@@ -104,4 +105,41 @@ func.func @bytes(%x: tensor<1x3x6x6xi8>, %w: tensor<32x3x3x3xi8>) -> tensor<1x32
     linalg.yield %s : i32
   } -> tensor<1x32x4x4xi32>
   return %a : tensor<1x32x4x4xi32>
+}
+
+// Bytes that tile registers multiply lie in blocks of 64 channels, where that pays.
+// TILES-LABEL: func.func @wide
+// TILES: tensor<1x2x8x8x64xi8>
+// TILES: tensor<2x2x1x1x64x64xi8>
+func.func @wide(%x: tensor<1x128x8x8xi8>, %w: tensor<128x128x1x1xi8>) -> tensor<1x128x8x8xi32> {
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<1x128x8x8xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<1x128x8x8xi32>) -> tensor<1x128x8x8xi32>
+  %a = linalg.generic {indexing_maps = [affine_map<(n, o, h, w, i, p, q) -> (n, i, h + p, w + q)>, affine_map<(n, o, h, w, i, p, q) -> (o, i, p, q)>, affine_map<(n, o, h, w, i, p, q) -> (n, o, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<1x128x8x8xi8>, tensor<128x128x1x1xi8>) outs(%f : tensor<1x128x8x8xi32>) {
+  ^bb0(%l: i8, %r: i8, %acc: i32):
+    %u = arith.extui %l : i8 to i32
+    %v = arith.extsi %r : i8 to i32
+    %m = arith.muli %u, %v : i32
+    %s = arith.addi %acc, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<1x128x8x8xi32>
+  return %a : tensor<1x128x8x8xi32>
+}
+
+// Blocks of 64 would compute sixteen times as much.
+// TILES-LABEL: func.func @narrow
+// TILES: tensor<1x1x8x8x16xi8>
+func.func @narrow(%x: tensor<1x16x8x8xi8>, %w: tensor<16x16x1x1xi8>) -> tensor<1x16x8x8xi32> {
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<1x16x8x8xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<1x16x8x8xi32>) -> tensor<1x16x8x8xi32>
+  %a = linalg.generic {indexing_maps = [affine_map<(n, o, h, w, i, p, q) -> (n, i, h + p, w + q)>, affine_map<(n, o, h, w, i, p, q) -> (o, i, p, q)>, affine_map<(n, o, h, w, i, p, q) -> (n, o, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<1x16x8x8xi8>, tensor<16x16x1x1xi8>) outs(%f : tensor<1x16x8x8xi32>) {
+  ^bb0(%l: i8, %r: i8, %acc: i32):
+    %u = arith.extui %l : i8 to i32
+    %v = arith.extsi %r : i8 to i32
+    %m = arith.muli %u, %v : i32
+    %s = arith.addi %acc, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<1x16x8x8xi32>
+  return %a : tensor<1x16x8x8xi32>
 }
