@@ -21,6 +21,7 @@ from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
+from rcompiler.passes.rtask_widen_factors import RTaskWidenFactors
 from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
 from rcompiler.pipelines._lowering import Lowering
@@ -51,6 +52,7 @@ class RcCpu(Lowering):
             VdeviceAttachDevice(self.device, target=self.target),
             *(siblings if self.normalise else []),
             "cse",
+            RTaskWidenFactors(),
             RTaskBlockChannels(lanes, AMX.depth if self.device.has_tiles else 0),
             RTaskWinograd(self.roots),
             RTaskSinkReshapes(),

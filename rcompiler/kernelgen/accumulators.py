@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from torch_mlir import ir
+
 from rcompiler.kernelgen.dot_step import DotStep
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.extremes import EXTREMES, extreme
@@ -12,6 +14,7 @@ from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.dot_group import DotGroup
 from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.product import factors_of
 from rcompiler.linalg.values import element_of
 
 # Independent partial sums of a reduction whose sums lanes share in: FMA latency 4 x 2 ports, halved
@@ -32,6 +35,7 @@ class Accumulators:
     def __init__(self, reader: Reader, dots: DotStep | None) -> None:
         """dots: adds the dot groups of products; None: their steps are taken one by one."""
         self._reader, self._dots = reader, dots
+        self._found: dict[ir.Operation, tuple[int, int] | None] = {}
 
     @property
     def _e(self) -> Emitter:
@@ -63,8 +67,9 @@ class Accumulators:
             return [self._dots.step(generic, group, dims, values[0], lanes)]
         arguments = [reader.operand(generic, k, dims, lanes) for k in range(len(generic.inputs))]
         wide = values[0].element
-        if generic.factors is not None and wide in ("f32", "f64"):
-            a, b = (reader.body.widen(arguments[k]) for k in generic.factors)
+        factors = self._factors(generic)
+        if factors is not None and wide in ("f32", "f64"):
+            a, b = (reader.body.widen(arguments[k]) for k in factors)
             return [e.fma(a, b, values[0])]
         widened = element_of(generic.inits[0]) != wide
         if generic.combiner is not None and (widened or generic.combiner in EXTREMES):
@@ -74,6 +79,18 @@ class Accumulators:
             return [self.combined(generic.combiner, values[0], e.splat(value, lanes))]
         results = reader.body.run(generic.block, arguments + values, dims, lanes)
         return [e.splat(r, lanes) for r in results]
+
+    def _factors(self, generic: Generic) -> tuple[int, int] | None:
+        """The operands whose product each step adds; also of f16 that the body extends, as their
+        products are exact: to fuse the addition changes no bit.
+        """
+        if generic.op not in self._found:
+            factors = generic.factors
+            narrow = {element_of(v) for v in generic.inputs} <= {"f16", "f32"}
+            if factors is None and narrow:
+                factors = factors_of(generic)
+            self._found[generic.op] = factors
+        return self._found[generic.op]
 
     def over_other_dims(
         self, generic: Generic, dim: int, dims: list[Linear], value: Val, lanes: int

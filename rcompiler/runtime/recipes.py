@@ -7,7 +7,7 @@ a fixed order, so that every machine makes the same bits:
     ["permute", axes]                dim k of the result is dim axes[k]
     ["broadcast", shape]             dims of one element, which is seen as often as asked for
     ["pad", low, shape, fill]        the elements begin at `low`; hex digits of the bytes elsewhere
-    ["cast", dtype]                  float32 to float64, or back
+    ["cast", dtype]                  float16, float32 and float64 to one another
     ["combine", axis, matrix]        sums of products along an axis, one for each row of the matrix
 
 Both sides evaluate them by what is here; only a file's are checked first (`checked`).
@@ -29,7 +29,8 @@ MOST_GROWTH = 64  # bytes of what a step makes, for each of the source
 _MOST_DIMS = 16
 _MOST_FACTORS = 256  # of a matrix
 _FLOATS = ("float32", "float64")  # of which there is arithmetic
-_TYPES = (*_FLOATS, "uint8", "uint16", "uint32", "uint64")
+_CAST = (*_FLOATS, "float16")
+_TYPES = (*_CAST, "uint8", "uint16", "uint32", "uint64")
 
 
 class Form(NamedTuple):
@@ -173,7 +174,7 @@ class Cast:
 
     def result(self, form: Form) -> Form:
         """See `Reshape`."""
-        _demand({form.dtype.name, self.dtype} <= {*_FLOATS}, "a cast between types it has not")
+        _demand({form.dtype.name, self.dtype} <= {*_CAST}, "a cast between types it has not")
         return Form(form.shape, np.dtype(self.dtype))
 
     def of(self, array: Constant) -> Constant:
@@ -386,8 +387,8 @@ def _demand(holds: bool, what: str) -> None:
 
 
 def plain(dtype: np.dtype) -> np.dtype | None:
-    """The type by which a recipe knows elements: floats of which there is arithmetic, and bytes of
-    all others; None for what is too wide.
+    """The type by which a recipe knows elements: floats that it casts, and bytes of all others;
+    None for what is too wide.
     """
-    name = dtype.name if dtype.name in _FLOATS else f"uint{8 * dtype.itemsize}"
+    name = dtype.name if dtype.name in _CAST else f"uint{8 * dtype.itemsize}"
     return np.dtype(name) if name in _TYPES else None

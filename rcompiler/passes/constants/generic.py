@@ -208,14 +208,15 @@ def read_body(block: ir.Block, inputs: int) -> Body | None:
 
 
 def is_float_cast(block: ir.Block) -> bool:
-    """Whether a body is one cast of its first argument between f32 and f64."""
+    """Whether a body is one cast of its first argument between f16, f32 and f64."""
     if len(block.operations) != 2:
         return False
     cast, terminator = ops_of(block)
     if cast.name not in ("arith.extf", "arith.truncf"):
         return False
     [value] = cast.operands
-    floats = all(isinstance(v.type, ir.F32Type | ir.F64Type) for v in (value, cast.results[0]))
+    kinds = ir.F16Type | ir.F32Type | ir.F64Type
+    floats = all(isinstance(v.type, kinds) for v in (value, cast.results[0]))
     return (
         floats and value == block.arguments[0] and list(terminator.operands) == list(cast.results)
     )
