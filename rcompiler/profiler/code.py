@@ -20,6 +20,7 @@ from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.pipelines.rc_tile_kernels import RcTileKernels
 from rcompiler.profiler.operands import Operands
+from rcompiler.runtime.executable import require_flags
 from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
 
@@ -108,7 +109,10 @@ class Loaded:
         cache: ObjectCache | None = None,
         jobs: int | None = None,
     ) -> None:
-        """Compile; cache, jobs: as for `compile_objects`. Raises CompilerError, DeviceError."""
+        """Compile; cache, jobs: as for `compile_objects`. Raises CompilerError, DeviceError, and
+        ArtifactError for code that this CPU cannot run.
+        """
+        require_flags(target.name, target.required)
         modules: list[ir.Module | str] = [veu.module_text(), _MODULE]
         for code in codes:
             module = ir.Module.parse(code.text, context)

@@ -181,3 +181,17 @@ def test_a_forked_child_has_workers_of_its_own_and_all_are_cleaned_up():
     command = [sys.executable, "-W", "error", "-c", _FORK, MODULE]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_tile_registers_that_linux_does_not_give_are_said(monkeypatch):
+    flags = frozenset({"amx_tile", "amx_int8"})
+    monkeypatch.setattr("rcompiler.runtime.executable.host_flags", lambda: flags)
+    asked = []
+    monkeypatch.setattr(
+        "rcompiler.runtime.executable.request_tiles",
+        lambda: asked.append(True) or "Operation not permitted",
+    )
+    require_flags("host", [])
+    assert not asked
+    with pytest.raises(DeviceError, match=r"tile registers.*Operation not permitted.*cpu:v4"):
+        require_flags("host", sorted(flags))

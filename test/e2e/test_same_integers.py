@@ -1,5 +1,9 @@
 """Quantised networks give the same integers on every level of CPUs, bit for bit."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import onnx
 import pytest
@@ -114,3 +118,20 @@ def test_every_level_gives_the_same(network, sizes):
     assert len(np.unique(first)) > 8  # no network that always says the same
     for level, result in results.items():
         assert np.array_equal(first, result), level
+
+
+@pytest.mark.skipif("amx-int8" not in host_features(), reason="this host has no tile registers")
+def test_kernels_on_tile_registers_are_measured_in_a_process_that_has_not_run_any(tmp_path):
+    """Who measures code asks for the permission that it needs; without it the process would end."""
+    model, _ = products(50, 192)
+    onnx.save(model, tmp_path / "model.onnx")
+    text = (
+        "import rcompiler, sys\n"
+        "model = rcompiler.compile_onnx(sys.argv[1], eus=1, tune='kernels')\n"
+        "sys.exit('tdpb' not in model.stage('asm'))"
+    )
+    environment = {**os.environ, "RC_CACHE_DIR": str(tmp_path), "RC_DEVICE": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", text, str(tmp_path / "model.onnx")], env=environment, check=False
+    )
+    assert done.returncode == 0
