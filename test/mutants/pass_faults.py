@@ -149,6 +149,11 @@ FAULTS = (
         "passes/rtask-round-factors.mlir", "text", "error",
     ),
     Fault(
+        "rtask-widen-factors", "passes/rtask_widen_factors.py",
+        "return math.prod(others) >= _LEAST or old.windowed", "return True",
+        "passes/rtask-widen-factors.mlir", "text", "error",
+    ),
+    Fault(
         "roller-tile", "passes/roller_tile.py",
         "decision.tile[position], decision.grid[position]",
         "decision.tile[position], max(decision.grid[position] - 1, 1)",

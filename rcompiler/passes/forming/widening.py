@@ -34,7 +34,7 @@ def copy_widenings(block: ir.Block) -> None:
 
 def widens(op: ir.Operation) -> bool:
     """Whether an op makes wider elements of those of one tensor, each of its own, by little."""
-    if op.name != "linalg.generic" or len(op.results) != 1:
+    if op.name != "linalg.generic" or len(op.results) != 1 or not _may_widen(op):
         return False
     generic = Generic(op)
     if generic.reduction_dims or generic.gathers or len(ops_of(generic.block)) > _MOST_OPS + 1:
@@ -45,6 +45,13 @@ def widens(op: ir.Operation) -> bool:
     source = generic.inputs[tensors[0]]
     wider = item_bytes(element_of(op.result)) > item_bytes(element_of(source))
     return wider and shape_of(source) == shape_of(op.result)
+
+
+def _may_widen(op: ir.Operation) -> bool:
+    """Whether the types allow it, which costs least to find out."""
+    own = item_bytes(element_of(op.result))
+    tensors = (v for v in op.operands if isinstance(v.type, ir.RankedTensorType))
+    return any(item_bytes(element_of(v)) < own for v in tensors)
 
 
 def reads_by_element(user: ir.Operation, value: ir.Value) -> bool:
