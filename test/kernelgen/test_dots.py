@@ -30,7 +30,9 @@ def instruction_sets(element: str) -> list[CpuFeatures]:
     """Every vector length, with the dot instruction where this machine has it, and without."""
     there = FLAGS[element] in HOST.required and "avx512vl" in HOST.required
     sets = [frozenset(), frozenset({element})] if there else [frozenset()]
-    return [CpuFeatures(lanes, HAS_FMA, dots=dots) for lanes in (16, 8, 4) for dots in sets]
+    # pairs of bytes in vectors of 64 bytes are multiplied by an instruction of AVX-512
+    lengths = (16, 8, 4) if "avx512bw" in HOST.required else (8, 4)
+    return [CpuFeatures(lanes, HAS_FMA, dots=dots) for lanes in lengths for dots in sets]
 
 
 def product(m: int, n: int, k: int, lanes: int, a: np.dtype, b: np.dtype) -> str:

@@ -15,6 +15,10 @@ from rcompiler.kernelgen.cpu import CpuFeatures
 from rcompiler.kernelgen.tile_shapes import TileShapes, with_shapes
 
 FEATURES = CpuFeatures(16, HAS_FMA, has_tiles=True)
+# what tiles do not cover is computed in vectors of 64 bytes
+needs_vectors = pytest.mark.skipif(
+    "avx512bw" not in HOST.required, reason="this host has no AVX-512"
+)
 TILES = "amx_int8" in HOST.required and request_tiles() is None
 few = settings(max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
@@ -33,6 +37,7 @@ def case(data: st.DataObject, tiles: TileRegisters | None) -> tuple[Kernel, np.n
     return kernel_of(a, b, cut, FEATURES, tiles), a.astype(np.int32) @ b.astype(np.int32)
 
 
+@needs_vectors
 @given(data=st.data())
 @few
 def test_an_interpreter_of_the_instructions_gets_the_exact_sums(data: st.DataObject):
@@ -59,6 +64,7 @@ def whole(m: int, n: int, k: int, register: list[int]) -> tuple[Kernel, TileRegi
     return kernel, tiles
 
 
+@needs_vectors
 def test_four_products_take_four_loads():
     """32 x 32 results of 32 words: two steps of 16, one setting of shapes."""
     _, tiles = whole(32, 32, 128, [32, 32])
@@ -68,18 +74,21 @@ def test_four_products_take_four_loads():
     }  # fmt: skip
 
 
+@needs_vectors
 def test_shapes_are_set_outside_of_the_loops_that_need_no_others():
     """64 rows in two tiles of 28 rows, and 8 that are left: two kinds of shapes for each panel."""
     assert whole(56, 64, 64, [28, 32])[1].counts["ldtilecfg"] == 1
     assert whole(64, 64, 64, [28, 32])[1].counts["ldtilecfg"] == 2 * 2
 
 
+@needs_vectors
 def test_words_that_leave_a_rest_take_shorter_steps():
     """24 words are two steps of 12; 17, a prime number, are for vectors."""
     assert whole(16, 16, 96, [16, 16])[1].counts["tdpbusd"] == 2
     assert "tdpbusd" not in whole(16, 16, 68, [16, 16])[1].counts
 
 
+@needs_vectors
 @pytest.mark.parametrize("register", [[3, 32], [33, 32], [16, 48], [48, 16]])
 def test_what_tiles_do_not_cover_is_for_vectors(register: list[int]):
     assert "tdpbusd" not in whole(register[0], register[1], 64, register)[1].counts
