@@ -41,6 +41,7 @@ _CPUINFO = {
     "avxvnni": "avx_vnni",
     "amx-tile": "amx_tile",
     "amx-int8": "amx_int8",
+    "amx-bf16": "amx_bf16",
     **{
         same: same
         for same in (

@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rcompiler.device.cgroups import parse_cpus, usable_cpus
-from rcompiler.device.host_flags import CPUINFO, EXTRA, LEVELS, TILES, V4, host_flags
+from rcompiler.device.host_flags import (
+    CPUINFO,
+    EXTRA,
+    LEVELS,
+    TILE_PRODUCTS,
+    V4,
+    host_flags,
+)
 from rcompiler.device.matrix_unit import AMX
 from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
 from rcompiler.errors import DeviceError
@@ -22,7 +29,7 @@ from rcompiler.errors import DeviceError
 # /proc/cpuinfo spells some features its own way
 _KERNEL_NAMES = {"abm": "lzcnt", "avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16"}
 _KERNEL_NAMES |= {"avx512_fp16": "avx512fp16", "avx_vnni": "avxvnni"}
-_KERNEL_NAMES |= {"amx_tile": "amx-tile", "amx_int8": "amx-int8"}
+_KERNEL_NAMES |= {"amx_tile": "amx-tile", "amx_int8": "amx-int8", "amx_bf16": "amx-bf16"}
 
 _COMPUTE = {
     "v4": ComputeUnit(64, 32, fma_ports=2, fma_latency=4, load_ports=2, ghz=3.0),
@@ -95,13 +102,12 @@ def cpu_device(
 
 
 def _with_tiles(compute: ComputeUnit, features: frozenset[str]) -> ComputeUnit:
-    """With the matrix unit of tile registers, if it is among the features: one row of results with
+    """With the matrix units of tile registers that are among the features: one row of results with
     all their products a cycle.
     """
-    if not features >= TILES:
-        return replace(compute, matrix=(), matrix_units=())
-    rate = 2.0 * AMX.columns * AMX.depth * compute.ghz
-    return replace(compute, matrix=((AMX.element, rate),), matrix_units=(AMX,))
+    has = [AMX[e] for e, name in TILE_PRODUCTS.items() if features >= {"amx-tile", name}]
+    rates = tuple((u.element, 2.0 * u.columns * u.depth * compute.ghz) for u in has)
+    return replace(compute, matrix=rates, matrix_units=tuple(has))
 
 
 def detect_cpu(

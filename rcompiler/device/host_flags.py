@@ -20,7 +20,9 @@ from rcompiler.errors import DeviceError
 # The levels that code is made for, with their instruction sets as LLVM spells them.
 V3 = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe"})
 V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
-TILES = frozenset({"amx-tile", "amx-int8"})  # tile registers, and their products of bytes
+# tile registers, and their products by the type of the factors
+TILE_PRODUCTS = {"i8": "amx-int8", "bf16": "amx-bf16"}
+TILES = frozenset({"amx-tile", *TILE_PRODUCTS.values()})
 # kept when present
 EXTRA = TILES | {"avx512vnni", "avx512bf16", "avx512fp16", "avxvnni"}
 LEVELS: dict[str, frozenset[str]] = {"v4": V4, "v3": V3, "x86-64": frozenset()}

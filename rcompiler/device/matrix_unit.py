@@ -79,5 +79,7 @@ def wgmma_units(elements: tuple[str, ...], share: float) -> tuple[MatrixUnit, ..
     return tuple(MatrixUnit("wgmma", e, 128, 64, 8, 16, 256, 2, share) for e in elements)
 
 
-# Of a core with AMX: `tdpbusd` and the like, up to 16 rows, each a cycle.
-AMX = MatrixUnit("amx", "i8", 1, 16, 16, 64, 16, 1, 1.0)
+# Of a core with AMX, `tdpbusd` and the like, and `tdpbf16ps`: up to 16 rows, each a cycle.
+AMX_BYTES = MatrixUnit("amx", "i8", 1, 16, 16, 64, 16, 1, 1.0)
+AMX_HALVES = MatrixUnit("amx", "bf16", 1, 16, 16, 32, 16, 2, 1.0)
+AMX = {unit.element: unit for unit in (AMX_BYTES, AMX_HALVES)}

@@ -478,9 +478,15 @@ class Device:
         )
 
     @property
-    def has_tiles(self) -> bool:
-        """Whether a core has tile registers that multiply bytes (AMX)."""
-        return self.is_cpu and self.compute.matrix_unit("amx", "i8") is not None
+    def tile_elements(self) -> frozenset[str]:
+        """Element types that tile registers of a core (AMX) multiply: "i8", "bf16"."""
+        units = self.compute.matrix_units if self.is_cpu else ()
+        return frozenset(unit.element for unit in units if unit.instruction == "amx")
+
+    @property
+    def multiplies_bf16(self) -> bool:
+        """Whether instructions of a core multiply words of two bf16."""
+        return "bf16" in self.dots | self.tile_elements
 
     def dot_speed(self, element: str) -> float:
         """How many multiply-adds of dot groups take the time of one of f32.

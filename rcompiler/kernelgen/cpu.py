@@ -35,15 +35,15 @@ SIGNATURE = "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %work
 class CpuFeatures:
     """What code generation must know of a core: f32 lanes of a vector register, fused
     multiply-add, multiplication of vectors with powers of two (AVX-512), the element types
-    ("i8", "bf16") that have a dot-product instruction, whether there are tile registers, and bytes
-    of a cache line; as `Emitter` has them.
+    ("i8", "bf16") that have a dot-product instruction, those that tile registers multiply, and
+    bytes of a cache line; as `Emitter` has them.
     """
 
     lanes: int
     has_fma: bool
     has_scalef: bool = False
     dots: frozenset[str] = frozenset()
-    has_tiles: bool = False
+    tiles: frozenset[str] = frozenset()
     line_bytes: int = 64
 
 

@@ -60,6 +60,21 @@ class DotStep:
         words = [self._words(generic, group, k, dims, lanes) for k in group.factors]
         return self._in_registers([*words, accumulator], lambda v: self._add(group, *v))
 
+    def half_step(
+        self,
+        generic: Generic,
+        group: DotGroup,
+        dims: list[Linear],
+        accumulator: Val,
+        lanes: int,
+        odd: bool,
+    ) -> Val:
+        """As `step`, of the even or of the odd numbers of bf16 in the words alone."""
+        mask = -1 << 16 if odd else (1 << 16) - 1
+        words = [self._words(generic, group, k, dims, lanes) for k in group.factors]
+        words = [self._e.bit_and(each, mask) for each in words]
+        return self._in_registers([*words, accumulator], lambda v: self._add(group, *v))
+
     def _words(
         self, generic: Generic, group: DotGroup, operand: int, dims: list[Linear], lanes: int
     ) -> Val:

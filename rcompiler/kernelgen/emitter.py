@@ -21,12 +21,12 @@ class Emitter(Scopes, TypedOps):
         has_fma: bool,
         has_scalef: bool = False,
         dots: frozenset[str] = frozenset(),
-        has_tiles: bool = False,
+        tiles: frozenset[str] = frozenset(),
         line_bytes: int = 64,
     ) -> None:
         """`lanes`: f32 lanes of a hardware vector; `has_fma`: the target fuses multiply and add;
         `has_scalef`: it multiplies vectors with powers of two; `dots`: element types whose dot
-        groups have an instruction; `has_tiles`: there are tile registers;
+        groups have an instruction; `tiles`: those that tile registers multiply;
         `line_bytes`: what a request for memory brings.
         """
         super().__init__()
@@ -34,7 +34,7 @@ class Emitter(Scopes, TypedOps):
         self.has_fma = has_fma
         self.has_scalef = has_scalef
         self.dots = dots
-        self.has_tiles = has_tiles
+        self.tiles = tiles
         self.line_bytes = line_bytes
         self.guard = 0
         self.ranges: dict[str, int] = {}

@@ -7,6 +7,7 @@ from rcompiler.kernelgen.dot_step import DotStep
 from rcompiler.kernelgen.extremes import EXTREMES, extreme_across
 from rcompiler.kernelgen.reader import Reader
 from rcompiler.kernelgen.reduction import Reducer
+from rcompiler.kernelgen.tile_order import TileOrder
 from rcompiler.kernelgen.tile_registers import TileProducts
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
@@ -17,10 +18,13 @@ from rcompiler.linalg.values import element_of
 
 def vector_reducer(reader: Reader) -> Reducer:
     """What computes reductions with the vectors of a core, and with its tile registers."""
-    accumulators = Accumulators(reader, DotStep(reader))
-    has_tiles = reader.emitter.has_tiles
-    tiles = TileProducts(reader, accumulators) if has_tiles else None
-    return Reducer(reader, accumulators, LaneSums(reader, accumulators), tiles)
+    dots = DotStep(reader)
+    accumulators = Accumulators(reader, dots)
+    sharing = LaneSums(reader, accumulators)
+    if not reader.emitter.tiles:
+        return Reducer(reader, accumulators, sharing)
+    order = TileOrder(reader, accumulators, dots)
+    return Reducer(reader, accumulators, sharing, TileProducts(reader, accumulators), order)
 
 
 class LaneSums:

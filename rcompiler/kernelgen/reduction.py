@@ -15,6 +15,7 @@ from typing import Protocol
 from rcompiler.kernelgen.accumulators import Accumulators, Spans
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.reader import NeedsScalars, Reader
+from rcompiler.kernelgen.tile_order import TileOrder
 from rcompiler.kernelgen.tile_registers import TileProducts, Waiting
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
@@ -52,12 +53,16 @@ class Reducer:
         accumulators: Accumulators,
         sharing: Sharing,
         tiles: TileProducts | None = None,
+        tile_order: TileOrder | None = None,
     ) -> None:
-        """tiles: computes whole register tiles on tile registers; None: there are none."""
+        """tiles: computes whole register tiles on tile registers; tile_order: others in the same
+        order; None: there are none.
+        """
         self._reader = reader
         self._accumulators = accumulators
         self._sharing = sharing
         self._tiles = tiles
+        self._tile_order = tile_order
 
     @property
     def _e(self) -> Emitter:
@@ -163,6 +168,11 @@ class Reducer:
         streamed = (group is not None or generic.factors is not None) and not taps
         streams = vectors if streamed else 0
         with self._reader.prefetcher.reduction(generic, lanes, streams):
+            if self._tile_order is not None and self._tile_order.holds(generic):
+                ordered = [points[k] for k in visit]
+                begun = [values[k] for k in visit]
+                ended = self._tile_order.summed(generic, ordered, lanes, begun, updates)
+                return [ended[visit.index(k)] for k in range(len(values))]
             return self._accumulators.looped(spans, unroll, values, update)
 
     def _visiting_order(

@@ -6,9 +6,10 @@
       tdpbusd 0, 4, 6 ... 3, 5, 7                    all pairs
     tilestored 0 ...                                 into memory of the task, which vectors read
 
-The products are exact, as those of vectors are: which of both computes a register tile does not
-show in its results. How a register tile is covered: `tile_cover`; the shapes of the registers:
-`tile_shapes`.
+Products of bytes are exact, as those of vectors are: which of both computes a register tile does
+not show in its results. `tdpbf16ps` adds up f32: of each step the products of even and of odd
+numbers, both sums, and that to the sum. How a register tile is covered: `tile_cover`; the shapes of
+the registers: `tile_shapes`.
 """
 
 from __future__ import annotations
@@ -16,27 +17,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise, product
 
-from rcompiler.device.matrix_unit import AMX
+from rcompiler.device.matrix_unit import AMX, MatrixUnit
 from rcompiler.kernelgen.accumulators import Accumulators, Spans
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.reader import NeedsScalars, Reader
+from rcompiler.kernelgen.tile_order import step_of
 from rcompiler.kernelgen.tile_shapes import COLUMNS, ROWS, SUMS, TileShapes
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.constants import scalar_of
+from rcompiler.linalg.dot_group import SUMS as SUMS_OF
 from rcompiler.linalg.dot_group import DotGroup
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import defining
-from rcompiler.roller.tile_cover import MOST, TileCover, tile_cover, words_of_step
+from rcompiler.roller.tile_cover import MOST, TileCover, tile_cover
 
 _WORD = 4  # bytes
-# by whether the factor of the rows, and that of the columns, is signed
+# by the element, and whether the factor of the rows, and that of the columns, is signed
 _PRODUCTS = {
-    (True, True): "tdpbssd",
-    (True, False): "tdpbsud",
-    (False, True): "tdpbusd",
-    (False, False): "tdpbuud",
+    ("i8", True, True): "tdpbssd",
+    ("i8", True, False): "tdpbsud",
+    ("i8", False, True): "tdpbusd",
+    ("i8", False, False): "tdpbuud",
+    ("bf16", True, True): "tdpbf16ps",
 }
 
 
@@ -51,8 +55,8 @@ class Waiting:
 
 @dataclass(frozen=True)
 class _Factor:
-    """Where a factor lies: bytes from `buffer` on, of each row, or of each vector of columns,
-    before the first step. `step`: bytes from one word of the reduction to the next.
+    """Where a factor lies: elements from `buffer` on, of each row, or of each vector of columns,
+    before the first step. `step`: elements from one word of the reduction to the next.
     """
 
     operand: int
@@ -64,8 +68,8 @@ class _Factor:
 @dataclass(frozen=True)
 class _Product:
     """A register tile on tile registers. `at`: number of the row and of the column of each
-    position; `row_step`: bytes between the rows of a tile; `words`: of the reduction dim `dim` in a
-    step.
+    position; `row_step`: elements between the rows of a tile; `words`: of the reduction dim `dim`
+    in a step.
     """
 
     group: DotGroup
@@ -76,6 +80,16 @@ class _Product:
     cover: TileCover
     row_step: int
     words: int
+
+    @property
+    def element(self) -> str:
+        """Type of the sums."""
+        return SUMS_OF[self.group.element]
+
+    @property
+    def item(self) -> int:
+        """Bytes of an element of the factors."""
+        return _WORD // self.group.steps
 
     @property
     def shapes(self) -> TileShapes:
@@ -102,15 +116,18 @@ class TileProducts:
     ) -> list[list[Waiting]] | None:
         """For each position the sum, which waits in memory; None where vectors compute them."""
         group = self._accumulators.group(generic)
-        if group is None or group.element != AMX.element or lanes != AMX.columns:
+        if group is None or group.element not in self._e.tiles:
             return None
-        tiles = self._product(generic, group, positions, lanes)
+        unit = AMX[group.element]
+        if lanes != unit.columns:
+            return None
+        tiles = self._product(generic, group, unit, positions, lanes)
         if tiles is None:
             return None
         cover = tiles.cover
         shape = (cover.rows * cover.down, cover.across, lanes)
         key = ("tile sums", generic.op, tuple(tuple(at) for at in positions))
-        buffer = self._reader.slots.take(generic.op, shape, "i32", key, self._e.depth)
+        buffer = self._reader.slots.take(generic.op, shape, tiles.element, key, self._e.depth)
         if buffer is None:
             return None
         self._e.remember(key, buffer)
@@ -128,19 +145,22 @@ class TileProducts:
     def loaded(self, sums: Waiting) -> Val:
         """Sums that wait in memory."""
         buffer = sums.buffer
-        return self._e.load(buffer.pointer, "i32", sums.offset, sums.lanes, readonly=False)
+        return self._e.load(buffer.pointer, buffer.element, sums.offset, sums.lanes, readonly=False)
 
     # -- what is covered
     def _product(
-        self, generic: Generic, group: DotGroup, positions: list[list[Linear]], lanes: int
+        self,
+        generic: Generic,
+        group: DotGroup,
+        unit: MatrixUnit,
+        positions: list[list[Linear]],
+        lanes: int,
     ) -> _Product | None:
-        sizes = generic.sizes
-        long = [d for d in generic.reduction_dims if d != group.dim and sizes[d] > 1]
-        words = words_of_step(sizes[long[-1]], AMX.depth // _WORD) if long else 0
+        dim, words = step_of(generic, group, unit.depth)
         if not words:
             return None
         try:
-            factors = [self._factor(generic, k, positions, long[-1], lanes) for k in group.factors]
+            factors = [self._factor(generic, k, positions, dim, lanes) for k in group.factors]
         except NeedsScalars:
             return None
         if None in factors:
@@ -152,7 +172,9 @@ class TileProducts:
             (f for f in factors if f is not None), key=lambda f: wide[factors.index(f)]
         )
         signed = group.signed if factors[0] == rows else group.signed[::-1]
-        if rows.step != _WORD or any(s.coefficient(LANE) != _WORD for s in columns.starts):
+        if rows.step != group.steps or any(
+            s.coefficient(LANE) != group.steps for s in columns.starts
+        ):
             return None
         numbers = [{s: n for n, s in enumerate(dict.fromkeys(f.starts))} for f in (rows, columns)]
         at = tuple(
@@ -164,7 +186,7 @@ class TileProducts:
         if found is None:
             return None
         run, runs, row_step = found
-        cover = tile_cover(run, runs, len(numbers[1]), AMX.rows)
+        cover = tile_cover(run, runs, len(numbers[1]), unit)
         if cover is None:
             return None
         group = DotGroup(
@@ -174,7 +196,7 @@ class TileProducts:
             _Factor(f.operand, f.buffer, tuple(n), f.step)
             for f, n in zip((rows, columns), numbers, strict=True)
         )
-        return _Product(group, rows, columns, long[-1], at, cover, row_step, words)
+        return _Product(group, rows, columns, dim, at, cover, row_step, words)
 
     def _factor(
         self, generic: Generic, operand: int, positions: list[list[Linear]], dim: int, lanes: int
@@ -211,11 +233,11 @@ class TileProducts:
         init = defining(generic.inits[0])
         if init is not None and init.name == "linalg.fill" and scalar_of(init.operands[0]) == 0:
             for register, *_ in tiles.sums():
-                self._call("tilezero", [self._number(register)], ["i8"])
+                self._call("tilezero", [register], [], [])
             return
         for at, sums in zip(positions, waiting, strict=True):
             value = self._reader.read(generic.inits[0], at, sums.lanes)
-            started = self._accumulators.start(generic, value, "i32", sums.lanes)
+            started = self._accumulators.start(generic, value, tiles.element, sums.lanes)
             self._e.store(started, sums.buffer.pointer, sums.offset)
         buffer = waiting[0].buffer
         for register, place in self._places(tiles, buffer):
@@ -242,16 +264,18 @@ class TileProducts:
         moved = [self._moved(generic, k, at) for k in tiles.group.factors]
         for i in range(cover.down):
             place = tiles.rows.starts[i * cover.rows] + moved[0]
-            self._tile("tileloadd64", ROWS[i], tiles.rows.buffer, place, tiles.row_step)
+            stride = tiles.row_step * tiles.item
+            self._tile("tileloadd64", ROWS[i], tiles.rows.buffer, place, stride)
         for j in range(cover.across):
             place = tiles.columns.starts[j].without(LANE) + moved[1]
-            self._tile("tileloadd64", COLUMNS[j], tiles.columns.buffer, place, tiles.columns.step)
+            stride = tiles.columns.step * tiles.item
+            self._tile("tileloadd64", COLUMNS[j], tiles.columns.buffer, place, stride)
         for sums, i, j in tiles.sums():
-            numbers = [self._number(n) for n in (sums, ROWS[i], COLUMNS[j])]
-            self._call(_PRODUCTS[tiles.group.signed], numbers, ["i8"] * 3)
+            name = _PRODUCTS[tiles.group.element, *tiles.group.signed]
+            self._call(name, [sums, ROWS[i], COLUMNS[j]], [], [])
 
     def _moved(self, generic: Generic, operand: int, at: dict[int, Linear]) -> Linear:
-        """Bytes from where a factor is read in the first step to where it is in another one."""
+        """Elements from where a factor is read in the first step to where it is in another one."""
         none = [Linear()] * len(generic.sizes)
         point = [at.get(d, c) for d, c in enumerate(none)]
         first, other = (
@@ -275,22 +299,30 @@ class TileProducts:
         address = self._e.address(buffer.pointer, buffer.element, place)
         distance = self._e.index(Linear(stride))
         type_ = self._e.pointer_type(buffer.pointer)
-        self._call(name, [self._number(register), address, distance], ["i8", type_, "i64"])
+        self._call(name, [register], [address, distance], [type_, "i64"])
 
-    def _number(self, register: int) -> str:
-        return self._e.constant(register, "i8").name
+    def _call(self, name: str, registers: list[int], operands: list[str], types: list[str]) -> None:
+        """An instruction on registers, whose numbers must be constants.
 
-    def _call(self, name: str, operands: list[str], types: list[str]) -> None:
-        text = f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join(operands)})'
-        self._e.line(f"{text} : ({', '.join(types)}) -> ()")
+        MLIR merges blocks that differ in operands only, and gives them arguments: those of a branch
+        with registers 0 and 1 and of one with 0 and 2. An attribute with the numbers tells the
+        instructions apart (the driver of patterns in convert-vector-to-llvm simplifies regions).
+        """
+        numbers = [self._e.constant(n, "i8").name for n in registers]
+        text = f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join([*numbers, *operands])})'
+        kinds = ", ".join(["i8"] * len(numbers) + types)
+        told = f"{{registers = array<i8: {', '.join(map(str, registers))}>}}"
+        self._e.line(f"{text} {told} : ({kinds}) -> ()")
 
 
 def _runs(starts: list[Linear]) -> tuple[int, int, int] | None:
-    """(rows in a run, runs, bytes between the rows of a run) of rows in their order; None where
+    """(rows in a run, runs, elements between the rows of a run) of rows in their order; None where
     runs differ, or the distances are not known.
     """
     steps = [b + a * -1 for a, b in pairwise(starts)]
-    if not steps or not steps[0].is_constant:
+    if not steps:
+        return 1, 1, 0
+    if not steps[0].is_constant:
         return None
     run = 1 + next((n for n, step in enumerate(steps) if step != steps[0]), len(steps))
     if len(starts) % run:

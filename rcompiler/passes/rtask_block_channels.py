@@ -36,7 +36,7 @@ from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.blocking.blocked import Blocked, Layouts
 from rcompiler.passes.blocking.channel_rules import Rules
 from rcompiler.passes.blocking.padding_lanes import Numbers, after
-from rcompiler.passes.blocking.tile_blocks import tile_blocks_pay
+from rcompiler.passes.blocking.tile_blocks import best_lanes
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import (
     affine_map,
@@ -55,27 +55,24 @@ class RTaskBlockChannels(OptionalPass):
 
     Attributes:
         lanes: channels of a block.
-        tile_lanes: those of a function whose products of bytes tile registers compute, where that
-            makes it faster: a step of theirs takes 64 bytes that lie side by side; 0: there are no
-            tile registers.
+        step_bytes: of a function whose products tile registers compute, what one step of theirs
+            takes of a row, side by side: blocks are as many channels as make it fastest; 0: there
+            are no tile registers.
     """
 
     lanes: int = 16
-    tile_lanes: int = 0
+    step_bytes: int = 0
 
     def run(self, module: ir.Operation) -> None:
         if self.lanes < 1:
             raise PassFailure(module, f"lanes must be at least 1, not {self.lanes}")
-        if self.tile_lanes % self.lanes:
+        if self.step_bytes % self.lanes:
             raise PassFailure(
                 module,
-                f"tile_lanes must be a multiple of {self.lanes} lanes, not {self.tile_lanes}",
+                f"step_bytes must be a multiple of {self.lanes} lanes, not {self.step_bytes}",
             )
         for body in bodies(module):
-            lanes = self.lanes
-            if self.tile_lanes and tile_blocks_pay(body, self.lanes, self.tile_lanes):
-                lanes = self.tile_lanes
-            _Walk(lanes, least=self.lanes).run(body)
+            _Walk(best_lanes(body, self.lanes, self.step_bytes), least=self.lanes).run(body)
 
 
 class _Walk:

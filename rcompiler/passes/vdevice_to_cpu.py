@@ -55,6 +55,6 @@ def cpu_features(device: Device) -> CpuFeatures:
         has_fma=device.has_fma,
         has_scalef=device.has_scalef,
         dots=device.dots,
-        has_tiles=device.has_tiles,
+        tiles=device.tile_elements,
         line_bytes=device.first_level.line,
     )

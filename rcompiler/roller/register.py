@@ -255,8 +255,8 @@ class RegisterModel:
     @cached_property
     def _operations(self) -> float:
         """Vector operations of one point, in times of a multiply-add."""
-        dot = self.expr.dot
-        return max(1.0, self.expr.ops / 2 / (self.device.dot_speed(dot) if dot else 1.0))
+        dot, halves = self.expr.dot, 2 if self.space.halved else 1
+        return max(1.0, halves * self.expr.ops / 2 / (self.device.dot_speed(dot) if dot else 1.0))
 
     @cached_property
     def _steps(self) -> int:
@@ -422,7 +422,7 @@ class RegisterModel:
         if part * panel > room or part == outermost:
             return 0
         parts = math.ceil(outermost / part)
-        return math.ceil(outermost / parts)
+        return self.space.in_steps(math.ceil(outermost / parts))
 
     def _shuffles(self, step: Sequence[int]) -> float:
         """Shuffles per reduction step: without AVX, no load fills a vector with one element."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import product
 
-from rcompiler.device.matrix_unit import MatrixUnit
+from rcompiler.device.matrix_unit import AMX_HALVES, MatrixUnit
 from rcompiler.device.model import DOT_STEPS, Device
 from rcompiler.roller.expr import TensorAccess, TensorExpr
 from rcompiler.roller.rtile import near_equal
@@ -85,6 +85,22 @@ class RegisterSpace:
             return None
         return unit if self.broadcasts and self.pixels and not self.horizontal else None
 
+    @cached_property
+    def halved(self) -> bool:
+        """Whether vectors take words of bf16 in two halves: they add up in the order of the tile
+        registers of the core.
+        """
+        return self.expr.dot == AMX_HALVES.element and self.step_words > 0
+
+    def in_steps(self, part: int) -> int:
+        """A part of the outermost reduction axis without a rest of steps of tile registers, where
+        those decide the order of the sum; 0: there is none.
+        """
+        if not self.halved or self.step_axis != self.expr.reduction[0]:
+            return part
+        whole = AMX_HALVES.depth // DOT_STEPS[AMX_HALVES.element]
+        return part // whole * whole if self.step_words == whole else 0
+
     @property
     def step_axis(self) -> int:
         """The innermost reduction axis of more than one step; -1: there is none."""
@@ -119,7 +135,7 @@ class RegisterSpace:
         panels = math.prod(n for p, n in enumerate(sizes) if p not in (first, axis, *others))
         if rest or not self._in_a_run(first, sizes[first]):
             return None
-        return tile_cover(sizes[first], runs, columns * panels, self.unit.rows)
+        return tile_cover(sizes[first], runs, columns * panels, self.unit)
 
     def _in_a_run(self, position: int, count: int) -> bool:
         """Whether neighbours along an axis lie at equal distances in the rows' factor."""

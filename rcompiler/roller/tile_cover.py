@@ -10,8 +10,12 @@ tile, whole vectors of columns, and as many words in a step as leave no rest of 
 
 from dataclasses import dataclass
 
+from rcompiler.device.matrix_unit import MatrixUnit
+
 MOST = 2  # tiles of each factor
-LEAST_ROWS = 4  # of a tile: below, products of vectors are as fast
+# Rows of a tile: below, products of vectors are as fast; not those of bf16, which they take in two
+# halves there, to add up in the order of tile registers.
+LEAST_ROWS = {"i8": 4, "bf16": 1}
 LEAST_WORDS = 4  # of a step, likewise
 
 
@@ -29,12 +33,12 @@ class TileCover:
         return self.down * self.across + self.down + self.across
 
 
-def tile_cover(run: int, runs: int, vectors: int, most_rows: int) -> TileCover | None:
-    """How tiles cover `runs` times `run` rows, each run at equal distances, by `vectors` vectors;
-    None where they do not fit, or do not pay. most_rows: of one tile.
+def tile_cover(run: int, runs: int, vectors: int, unit: MatrixUnit) -> TileCover | None:
+    """How tiles of a unit cover `runs` times `run` rows, each run at equal distances, by `vectors`
+    vectors; None where they do not fit, or do not pay.
     """
-    each = next((n for n in range(1, MOST + 1) if run % n == 0 and run // n <= most_rows), 0)
-    if not each or run // each < LEAST_ROWS or max(each * runs, vectors) > MOST:
+    each = next((n for n in range(1, MOST + 1) if run % n == 0 and run // n <= unit.rows), 0)
+    if not each or run // each < LEAST_ROWS[unit.element] or max(each * runs, vectors) > MOST:
         return None
     return TileCover(run // each, each * runs, vectors)
 

@@ -1,5 +1,5 @@
-"""Products on tile registers: exact for all signs and shapes, on an interpreter of the instructions
-and, where this machine has them, on the processor.
+"""Products on tile registers: of bytes exact for all signs and shapes, of bf16 the same bits with
+any tile, on an interpreter of the instructions and, where this machine has them, on the processor.
 """
 
 import numpy as np
@@ -7,19 +7,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_cases import HAS_FMA, HOST, Kernel, Tile
-from oracles.tile_registers import TileRegisters
-from test_dots import SIGNS, extremes, kernel_of
+from oracles.tile_registers import TileRegisters, fused
+from test_dots import BF16, SIGNS, extremes, kernel_of
 
 from rcompiler.device.tile_permission import request_tiles
 from rcompiler.kernelgen.cpu import CpuFeatures
 from rcompiler.kernelgen.tile_shapes import TileShapes, with_shapes
 
-FEATURES = CpuFeatures(16, HAS_FMA, has_tiles=True)
+FEATURES = CpuFeatures(16, HAS_FMA, tiles=frozenset({"i8"}))
 # what tiles do not cover is computed in vectors of 64 bytes
 needs_vectors = pytest.mark.skipif(
     "avx512bw" not in HOST.required, reason="this host has no AVX-512"
 )
 TILES = "amx_int8" in HOST.required and request_tiles() is None
+HALVES = CpuFeatures(
+    16, HAS_FMA, dots=frozenset({"bf16"} if "avx512_bf16" in HOST.required else ()),
+    tiles=frozenset({"bf16"}),
+)  # fmt: skip
 few = settings(max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -136,3 +140,74 @@ def test_shapes_as_the_processor_reads_them():
     assert memory[0] == 1 and not memory[1:16].any()
     assert list(memory[16:32].view(np.uint16)) == [64, 64, 64, 64, 64, 64, 48, 48]
     assert list(memory[48:56]) == [7, 7, 7, 7, 12, 12, 7, 7]
+
+
+def halves(shape: tuple[int, int], seed: int) -> np.ndarray:
+    """Random bf16 of all sizes between 2^-20 and 2^20: their sums depend on the order."""
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal(shape) * 2.0 ** rng.integers(-20, 20, shape)).astype(BF16)
+
+
+def in_tile_order(a: np.ndarray, b: np.ndarray, words: int) -> np.ndarray:
+    """`a` times `b` in steps of so many words, as `kernelgen/tile_order.py` has it."""
+    sums = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    for start in range(0, a.shape[1], 2 * words):
+        parts = np.zeros((2, *sums.shape), np.float32)
+        for k in range(start, start + 2 * words):
+            product = np.multiply.outer(a[:, k].astype(np.float64), b[k].astype(np.float64))
+            parts[k % 2] = fused(parts[k % 2], product)
+        sums += parts[0] + parts[1]
+    return sums
+
+
+def case_of_halves(data: st.DataObject, tiles: TileRegisters | None) -> tuple[Kernel, np.ndarray]:
+    """A product of bf16 with a register tile of any shape, and what it is."""
+    m, n = (data.draw(st.integers(1, high)) for high in (40, 70))
+    words, step = data.draw(st.sampled_from([(4, 4), (7, 7), (24, 12), (40, 10), (48, 16)]))
+    a, b = halves((m, 2 * words), m), halves((2 * words, n), n)
+    register = [data.draw(st.integers(1, 33)), 16 * data.draw(st.integers(1, 3))]
+    tile = [data.draw(st.integers(1, m)), 16 * data.draw(st.integers(1, 4))]
+    parts = data.draw(st.sampled_from([(), (0, 16), (1, 32)])) if step == 16 else ()
+    order = data.draw(st.permutations([0, 1]))
+    cut = Tile((m, n), [tile[0], min(tile[1], n)], register, order, 1, 16, parts)
+    return kernel_of(a, b, cut, HALVES, tiles), in_tile_order(a, b, step)
+
+
+@needs_vectors
+@given(data=st.data())
+@few
+def test_a_tile_changes_no_bit_of_halves_on_the_interpreter(data: st.DataObject):
+    tiles = TileRegisters()
+    kernel, expected = case_of_halves(data, tiles)
+    assert np.array_equal(kernel.run()[0], expected)
+    assert not tiles.faults and tiles.released
+
+
+@pytest.mark.skipif(not TILES, reason="this machine has no tile registers, or Linux gives none")
+@given(data=st.data())
+@few
+def test_a_tile_changes_no_bit_of_halves_on_the_processor(data: st.DataObject):
+    kernel, expected = case_of_halves(data, None)
+    assert np.array_equal(kernel.run()[0], expected)
+
+
+@needs_vectors
+def test_scalars_and_vectors_add_up_as_tiles_do():
+    """Numbers below the normal ones are 0 on tile registers, and so they are in vectors."""
+    a, b = halves((5, 32), 0), halves((32, 20), 1)
+    expected = in_tile_order(a, b, 16)
+    a[0], b[:, 0] = np.asarray(2.0**-70, BF16), np.asarray(2.0**-60, BF16)  # 32 times 2^-130
+    for register, vector, lanes in (([1, 1], -1, 1), ([2, 16], 1, 16), ([3, 4], 1, 4)):
+        cut = Tile((5, 20), [5, 20], register, [1, 0], vector, lanes)
+        found = kernel_of(a, b, cut, HALVES, TileRegisters()).run()[0]
+        assert found[0, 0] == 0
+        assert np.array_equal(found[1:, 1:], expected[1:, 1:])
+
+
+@needs_vectors
+def test_one_row_of_halves_takes_tiles_too():
+    tiles = TileRegisters()
+    a, b = halves((1, 64), 0), halves((64, 32), 1)
+    cut = Tile((1, 32), [1, 32], [1, 32], [1, 0], 1, 16)
+    assert np.array_equal(kernel_of(a, b, cut, HALVES, tiles).run()[0], in_tile_order(a, b, 16))
+    assert tiles.counts["tdpbf16ps"] == 4

@@ -1,6 +1,6 @@
 // RUN: rc-opt %s -p 'rtask-block-channels' | filecheck %s
 // RUN: rc-opt %s -p 'rtask-block-channels{lanes=8}' | filecheck %s --check-prefix=EIGHT
-// RUN: rc-opt %s -p 'rtask-block-channels{tile-lanes=64}' | filecheck %s --check-prefix=TILES
+// RUN: rc-opt %s -p 'rtask-block-channels{step-bytes=64}' | filecheck %s --check-prefix=TILES
 
 // The first layer reads NCHW; the second one reads blocks; the ReLU between them is blocked; the
 // result is unpacked once and its 20 channels are cut out.

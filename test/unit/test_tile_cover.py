@@ -7,6 +7,7 @@ from roller_cases import gemm
 
 from rcompiler.device.cpu import cpu_device, narrowed
 from rcompiler.device.host_flags import TILES, V4
+from rcompiler.device.matrix_unit import AMX_BYTES
 from rcompiler.roller.construct import construct
 from rcompiler.roller.register import RegisterModel
 from rcompiler.roller.tile_cover import TileCover, tile_cover, words_of_step
@@ -32,7 +33,7 @@ VNNI = cpu_device("v4", features=V4 | {"avx512vnni"})
     ],
 )
 def test_rows_are_shared_out_evenly(run: int, runs: int, vectors: int, cover: TileCover | None):
-    assert tile_cover(run, runs, vectors, 16) == cover
+    assert tile_cover(run, runs, vectors, AMX_BYTES) == cover
 
 
 def test_a_step_leaves_no_rest():
@@ -71,5 +72,6 @@ def test_cycles_of_a_tile():
 
 def test_a_record_without_the_feature_has_no_tiles():
     other = narrowed(AMX, VNNI)
-    assert AMX.has_tiles and not VNNI.has_tiles and not other.has_tiles
+    assert AMX.tile_elements == {"i8", "bf16"}
+    assert not VNNI.tile_elements and not other.tile_elements
     assert other.compute.matrix == ()
