@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rcompiler.device.model import Device
-from rcompiler.options import Kernels, Memory, PolicyChoice, RollerPolicy, Roots
+from rcompiler.options import Kernels, Memory, PolicyChoice, Precision, RollerPolicy, Roots
 from rcompiler.passes import Element, Pipeline
 from rcompiler.passes.roller_tile import RollerTile
 
@@ -31,6 +31,8 @@ class Lowering(Pipeline):
         policy: who schedules.
         kernels: which rKernels of an operator run.
         memory: how temporary tensors get their bytes.
+        precision: what the factors of products of f32 are rounded to before they are multiplied;
+            f32: they are not.
     """
 
     device: Device
@@ -44,6 +46,7 @@ class Lowering(Pipeline):
     policy: PolicyChoice = "rammer"
     kernels: Kernels = "auto"
     memory: Memory = "auto"
+    precision: Precision = "f32"
 
     def passes(self) -> list[Element]:
         found = self.to_rtask()

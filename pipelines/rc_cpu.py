@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rcompiler.device.cpu import fitted
-from rcompiler.device.matrix_unit import AMX
+from rcompiler.device.matrix_unit import AMX_BYTES
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.errors import DeviceError, PipelineError
@@ -18,6 +18,7 @@ from rcompiler.passes.rtask_fuse_axes import RTaskFuseAxes
 from rcompiler.passes.rtask_group_dots import RTaskGroupDots
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
+from rcompiler.passes.rtask_round_factors import RTaskRoundFactors
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
@@ -46,15 +47,24 @@ class RcCpu(Lowering):
             object.__setattr__(self, "device", fitted(self.device, _cpu(self.target)))
 
     def to_rtask(self) -> list[Element]:
-        lanes = self.device.lanes(4)
+        lanes, pairs = self.device.lanes(4), self.device.multiplies_bf16
+        # where cores multiply words of two, the multiplications that Winograd saves cost less
+        on_units = self.precision == "bf16" and pairs
+        roots = "direct" if on_units and self.roots == "auto" else self.roots
+        halves: list[Element] = (
+            ["cse", RTaskRoundFactors(self.precision, weights=True), "cse", FoldConstants()]
+            if self.precision in ("f16", "bf16")
+            else []
+        )
         siblings: list[Element] = ["cse", RTaskBatchProducts(), RTaskMergeSiblings()]
         return [
-            VdeviceAttachDevice(self.device, target=self.target),
+            VdeviceAttachDevice(self.device, self.precision, self.target),
+            *halves,
             *(siblings if self.normalise else []),
             "cse",
-            RTaskWidenFactors(),
-            RTaskBlockChannels(lanes, AMX.depth if self.device.has_tiles else 0),
-            RTaskWinograd(self.roots),
+            RTaskWidenFactors(bf16=not pairs),
+            RTaskBlockChannels(lanes, AMX_BYTES.depth if self.device.tile_elements else 0),
+            RTaskWinograd(roots),
             RTaskSinkReshapes(),
             RTaskPackWeights(lanes),
             RTaskGroupDots(),

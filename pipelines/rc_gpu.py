@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rcompiler.errors import PipelineError
-from rcompiler.options import Precision
 from rcompiler.passes import Element
 from rcompiler.passes.fold_constants import FoldConstants
 from rcompiler.passes.rammer_schedule import RammerSchedule
@@ -32,11 +31,8 @@ from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 class RcGpu(Lowering):
     """Lower a model to a schedule for the blocks of a GPU, or of another accelerator.
 
-    Attributes:
-        precision: how its matrix units multiply factors of f32; f32: they do not.
+    Factors are rounded to the precision where the matrix units of the device multiply it.
     """
-
-    precision: Precision = "f32"
 
     def __post_init__(self) -> None:
         if self.device.is_cpu:

@@ -111,10 +111,12 @@ def compile_onnx(
         roots: how 3x3 convolutions are computed: "auto", as is predicted to be the fastest;
             "direct", as sums of all products; "winograd2" or "winograd4", by Winograd's F(2x2) or
             F(4x4) wherever it can be (`rcompiler.roller.roots` has their errors).
-        precision: how matrix units of a GPU multiply numbers of f32 in products and convolutions:
-            "f32", not at all, everything is exact f32; "tf32", "f16" or "bf16", rounded to that
-            first, sums in f32. Numbers that are f16 or bf16 in the model go to the matrix units as
-            they are.
+        precision: how numbers of f32 are multiplied in products and convolutions: "f32", as they
+            are; "tf32" (on GPUs), "f16" or "bf16", rounded to that first, sums in f32. A GPU then
+            multiplies in its matrix units, which numbers that are f16 or bf16 in the model go to
+            anyway. On a CPU these are the products with weights, which then take half of the
+            memory; bf16 is multiplied by AMX or AVX512_BF16 where there, and else, like f16, as
+            f32.
         machine_code: for a GPU, the artifact carries machine code beside the PTX where ptxas is
             found (its version is in the provenance), so that drivers need not compile; without it
             the report has no registers and spills. Of AMD, an object beside the assembly.
@@ -160,11 +162,11 @@ def compile_onnx(
         or_wave=policy is None,
     )
     base = target_device(target)
-    if not base.is_nvidia and precision != "f32":
-        what = "a CPU" if base.is_cpu else "none of NVIDIA's, whose alone are programmed"
+    if base.is_amd and precision != "f32" or base.is_cpu and precision == "tf32":
+        what = "a CPU; give f16 or bf16" if base.is_cpu else "of AMD, which are not programmed"
         raise CompilerError(
-            f"precision {precision!r} is for the matrix units of GPUs, and target {target!r} is "
-            f"{what}; leave it out"
+            f"precision {precision!r} is for the matrix units of NVIDIA's GPUs, and target "
+            f"{target!r} is {what}, or leave it out"
         )
     if not base.is_cpu and tune != "off":
         raise CompilerError(

@@ -133,7 +133,8 @@ class CompileOptions:
         cache: folder of compiled objects, or None.
         tune: what is chosen by measuring.
         roots: algorithm of 3x3 convolutions.
-        precision: how the matrix units of a GPU multiply factors of f32; "f32": they do not.
+        precision: what the factors of products of f32 are rounded to before they are multiplied;
+            "f32": they are not.
         machine_code: for a GPU, assemble it ahead of time, for NVIDIA where ptxas is found.
         memory: how temporary tensors get their bytes, see `rammer.schedule`.
         or_wave: take the policy "wave" instead where a GPU does not run the blocks of its schedule,

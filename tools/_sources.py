@@ -169,7 +169,8 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--precision",
         metavar="NAME",
-        help="products of f32 on a GPU: f32 (default, exact), or tf32, f16, bf16 in matrix units",
+        help="products of f32: as they are (f32, default), or rounded first: f16, bf16, "
+        "and tf32 on GPUs",
     )
     group.add_argument(
         "--shapes",

@@ -64,7 +64,8 @@ from rcompiler.runtime.program import IndexCheck, IndexRange
 from rcompiler.runtime.storage import Storage
 
 # Options that both lowerings have.
-_CHOSEN = ("fusion", "normalise", "roots", "roller_policy", "eus", "policy", "kernels", "memory")
+_CHOSEN = ("fusion", "normalise", "roots", "roller_policy", "eus", "policy", "kernels", "memory",
+           "precision")  # fmt: skip
 
 
 class Weights(NamedTuple):
@@ -97,7 +98,7 @@ class Compilation:
         chosen: dict[str, Any] = {name: getattr(by, name) for name in _CHOSEN}
         if self.device.is_cpu:
             return RcCpu(self.device, self._target_name, **chosen)
-        return RcGpu(self.device, self._target_name, **chosen, precision=by.precision)
+        return RcGpu(self.device, self._target_name, **chosen)
 
     def to_rtask(self, module: ir.Module) -> None:
         """S1 -> S2, in place; the module's context is a ModelContext with its arrays."""

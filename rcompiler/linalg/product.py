@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rcompiler.linalg.affine import Coordinates
+from rcompiler.linalg.constants import is_constant
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import defining, element_of
 
 LEAST_STEPS = 8  # of a reduction: with fewer the barriers cost more than they save
+LEAST_COLUMNS = 8  # of weights: fewer fill no vector
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,23 @@ def is_product(root: Generic) -> bool:
         return False
     first, second = (long & set(root.operand_dims[k]) for k in factors)
     return bool(first - second) and bool(second - first)
+
+
+def is_weighted(root: Generic) -> bool:
+    """Whether a reduction is a sum of products of weights, which are known when the model is
+    compiled, and of something else that no result dim picks together with them: such a product is
+    packed for the instructions of a core.
+    """
+    factors = factors_of(root) if root.outputs == 1 and root.reduction_dims else None
+    if factors is None or math.prod(root.sizes[d] for d in root.reduction_dims) < LEAST_STEPS:
+        return False
+    known = [k for k in factors if is_constant(root.inputs[k])]
+    if len(known) != 1:
+        return False
+    pair = known[0], next(k for k in factors if k != known[0])
+    own, other = (set(root.operand_dims[k]) - set(root.reduction_dims) for k in pair)
+    columns = math.prod(root.sizes[d] for d in own)
+    return columns >= LEAST_COLUMNS and not own & other
 
 
 def factors_of(root: Generic) -> tuple[int, int] | None:

@@ -2,7 +2,7 @@
 
 Before:
     %y = linalg.generic {acc + a * b} ins(%x, %w : tensor<8x64xf32>, tensor<64x16xf32>)
-Options: to=f16. After:
+Options: to=f16, and weights=true for CPUs. After:
     %a = linalg.generic {arith.truncf} ins(%x) -> tensor<8x64xf16>
     %b = linalg.generic {arith.truncf} ins(%w) -> tensor<64x16xf16>
     %y = linalg.generic {acc + extf(a) * extf(b)} ins(%a, %b)
@@ -11,7 +11,9 @@ factor stores it as the matrix units read it, in half the bytes, weights are rou
 is compiled, and units that copy memory as it is (TMA) can bring the factors. Sums, what is added to
 them and everything else keep f32.
 
-Rounded are the products of `linalg.product.is_product`: those that matrix units compute.
+Rounded are the products of `linalg.product.is_product`: those that matrix units compute. With
+weights=true those of constants, also with a single row: of a core, words of two bf16 are multiplied
+at once where one factor is packed when the model is compiled (rtask-group-dots).
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from rcompiler.linalg.bodies import copied_argument
 from rcompiler.linalg.constants import scalar_number
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import pad_value
-from rcompiler.linalg.product import factors_of, is_product
+from rcompiler.linalg.product import factors_of, is_product, is_weighted
 from rcompiler.linalg.values import defining, element_of, element_type, integers, shape_of
 from rcompiler.linalg.views import RESHAPES
 from rcompiler.passes import Pass
@@ -43,9 +45,11 @@ class RTaskRoundFactors(Pass):
 
     Attributes:
         to: the type that is multiplied.
+        weights: round products of constants, and no others.
     """
 
     to: Shorter = "f16"
+    weights: bool = False
 
     def run(self, module: ir.Operation) -> None:
         element = {"f16": ir.F16Type, "bf16": ir.BF16Type}[self.to].get(module.context)
@@ -55,12 +59,12 @@ class RTaskRoundFactors(Pass):
             if kinds not in reduces:
                 reduces[kinds] = "reduction" in str(kinds)
             if reduces[kinds]:
-                _round_factors(Generic(op), element)
+                _round_factors(Generic(op), element, self.weights)
 
 
-def _round_factors(old: Generic, element: ir.Type) -> None:
-    """Replace a reduction that is a product of two factors of f32."""
-    factors = factors_of(old) if is_product(old) else None
+def _round_factors(old: Generic, element: ir.Type, weights: bool) -> None:
+    """Replace a reduction that is a product of two factors of f32; weights: as of the pass."""
+    factors = factors_of(old) if (is_weighted(old) if weights else is_product(old)) else None
     if factors is None or any(element_of(old.inputs[k]) != "f32" for k in factors):
         return
     with ir.InsertionPoint(old.op), old.op.location:

@@ -1,4 +1,4 @@
-"""rtask-widen-factors: products of f16 that reuse their factors read them as f32.
+"""rtask-widen-factors: products of halves that reuse their factors read them as f32.
 
 Before:
     %y = linalg.generic {acc + extf(a) * extf(b)} ins(%x, %w : tensor<8x64xf16>, tensor<64x16xf16>)
@@ -8,11 +8,12 @@ After:
     %y = linalg.generic {acc + a * b} ins(%a, %b)
 For CPUs: a core multiplies f32, and would widen each factor again wherever it is read, which takes
 more than the products. So what computes activations stores them as they are multiplied, each number
-rounded to f16 as before, and a load widens the weights: files keep them in f16. The numbers are the
-same, up to the order in which sums are added.
+rounded to 16 bits as before, and a load widens the weights: files keep them in 16 bits. The numbers
+are the same, up to the order in which sums are added. Option: bf16, for cores without an
+instruction for words of two bf16 (rtask-group-dots).
 
 Leaves alone: a factor that few results share, such as the weights of a product with one row: to
-read it in f16 is half of the memory; and bf16, of which two steps are one word (rtask-group-dots).
+read it in 16 bits is half of the memory.
 """
 
 from __future__ import annotations
@@ -37,20 +38,27 @@ _LEAST = 8  # results that share an element of a factor, for it to be worth four
 
 @dataclass(frozen=True)
 class RTaskWidenFactors(OptionalPass):
-    """Store factors of f16 as f32 where many results share them."""
+    """Store factors of f16 as f32 where many results share them.
+
+    Attributes:
+        bf16: also those of bf16.
+    """
+
+    bf16: bool = False
 
     def run(self, module: ir.Operation) -> None:
+        elements = {"f16", "bf16"} if self.bf16 else {"f16"}
         for op in (op for body in bodies(module) for op in generics(body)):
-            if any(element_of(v) == "f16" for v in list(op.operands)[:2]):
-                _widen(Generic(op))
+            if any(element_of(v) in elements for v in list(op.operands)[:2]):
+                _widen(Generic(op), elements)
 
 
-def _widen(old: Generic) -> None:
-    """Rewrite a sum of products of two tensors, of which some are of f16 and shared."""
+def _widen(old: Generic, elements: set[str]) -> None:
+    """Rewrite a sum of products of two tensors, of which some are of `elements` and shared."""
     factors = factors_of(old) if old.reduction_dims and len(old.inputs) == 2 else None
     if factors is None or set(factors) != {0, 1} or element_of(old.inits[0]) != "f32":
         return
-    wide = [k for k in factors if element_of(old.inputs[k]) == "f16" and _shared(old, k)]
+    wide = [k for k in factors if element_of(old.inputs[k]) in elements and _shared(old, k)]
     if not wide:
         return
     with ir.InsertionPoint(old.op), old.op.location:

@@ -8,6 +8,7 @@ a fixed order, so that every machine makes the same bits:
     ["broadcast", shape]             dims of one element, which is seen as often as asked for
     ["pad", low, shape, fill]        the elements begin at `low`; hex digits of the bytes elsewhere
     ["cast", dtype]                  float16, float32 and float64 to one another
+    ["extend"]                       bf16, as 16 bits, to float32
     ["combine", axis, matrix]        sums of products along an axis, one for each row of the matrix
 
 Both sides evaluate them by what is here; only a file's are checked first (`checked`).
@@ -193,6 +194,29 @@ class Cast:
 
 
 @dataclass(frozen=True)
+class Extend:
+    """Numbers of bf16, which numpy knows as 16 bits, as f32: the same bits and 16 zeros."""
+
+    def result(self, form: Form) -> Form:
+        """See `Reshape`."""
+        _demand(form.dtype.name == "uint16", "bf16 of other than 16 bits")
+        return Form(form.shape, np.dtype(np.float32))
+
+    def of(self, array: Constant) -> Constant:
+        """See `Reshape`."""
+
+        def block(box: Box) -> np.ndarray:
+            return (array[box].astype(np.uint32) << 16).view(np.float32)
+
+        rows = array.rows if isinstance(array, Deferred) else frozenset()
+        return Deferred(array.shape, np.dtype(np.float32), block, rows)
+
+    def data(self) -> list[Any]:
+        """See `Reshape`."""
+        return ["extend"]
+
+
+@dataclass(frozen=True)
 class Combine:
     """Sums of products along an axis: of each row of the matrix one, in the order of its columns,
     from 0 on. A factor 0 has no product.
@@ -231,7 +255,7 @@ class Combine:
         return ["combine", self.axis, [list(row) for row in self.matrix]]
 
 
-Step = Reshape | Permute | Broadcast | Pad | Cast | Combine
+Step = Reshape | Permute | Broadcast | Pad | Cast | Extend | Combine
 
 
 def _multiply(matrix: Sequence[Sequence[float]], terms: np.ndarray) -> np.ndarray:
@@ -377,6 +401,7 @@ _STEPS: dict[str, Callable[..., Step]] = {
         integers(low), integers(shape), bytes.fromhex(string(fill))
     ),
     "cast": lambda dtype: Cast(string(dtype)),
+    "extend": Extend,
     "combine": _decoded_combine,
 }
 

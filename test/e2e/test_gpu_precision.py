@@ -1,45 +1,17 @@
 """Products by the matrix units of a GPU, on the emulated one."""
 
 import numpy as np
-import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
+from rounded_products import ALLOWED, operands, product, run
 from small_networks import SMALL
 
 import rcompiler
 from rcompiler.errors import CompilerError
 from rcompiler.tools.models import build
 
-# Of the largest value of a result: what is lost where factors keep 24, 11, 11 and 8 bits.
-ALLOWED = {"f32": 2e-6, "tf32": 2e-3, "f16": 2e-3, "bf16": 1.5e-2}
 UNITS = {"tf32": "m16n8k8.row.col.f32.tf32", "f16": "m16n8k16.row.col.f32.f16"}
 UNITS["bf16"] = "m16n8k16.row.col.f32.bf16"
-
-
-def run(model, arrays):
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    names = [value.name for value in session.get_inputs()]
-    return session.run(None, dict(zip(names, arrays, strict=True)))
-
-
-def product(rows, steps, columns, kind=TensorProto.FLOAT):
-    """y = x w + b, then relu."""
-    nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["p"]),
-        helper.make_node("Add", ["p", "b"], ["s"]),
-        helper.make_node("Relu", ["s"], ["y"]),
-    ]
-    shapes = {"x": (rows, steps), "w": (steps, columns), "b": (columns,)}
-    inputs = [helper.make_tensor_value_info(n, kind, s) for n, s in shapes.items()]
-    result = helper.make_tensor_value_info("y", kind, (rows, columns))
-    graph = helper.make_graph(nodes, "product", inputs, [result])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-
-
-def operands(rows, steps, columns, dtype=np.float32):
-    rng = np.random.default_rng(rows * steps + columns)
-    shapes = (rows, steps), (steps, columns), (columns,)
-    return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
 
 
 @pytest.mark.parametrize("precision", ALLOWED)
@@ -107,7 +79,9 @@ def test_tf32_keeps_nan(shape):
 
 
 def test_an_unknown_precision():
-    with pytest.raises(CompilerError, match="'f16' is for the matrix units of GPUs, and target 'c"):
-        rcompiler.compile_onnx(product(2, 8, 2), precision="f16")
+    with pytest.raises(
+        CompilerError, match="'tf32' is for the matrix units of NVIDIA's GPUs, .* 'c"
+    ):
+        rcompiler.compile_onnx(product(2, 8, 2), precision="tf32")
     with pytest.raises(CompilerError, match="precision 'f8' is none of f32, tf32, f16, bf16"):
         rcompiler.compile_onnx(product(2, 8, 2), target="cuda:emulated", precision="f8")

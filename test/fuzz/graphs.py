@@ -108,8 +108,8 @@ def options_of(maker: Maker, targets: Sequence[str]) -> dict[str, Any]:
     for name, items in choices.items():
         if maker.chance(0.5 if name in ("eus", "policy") else 0.2):
             found[name] = maker.pick(items)
-    if target != "cpu" and maker.chance(0.3):
-        found["precision"] = maker.pick(["tf32", "f16", "bf16"])
+    if maker.chance(0.3):
+        found["precision"] = maker.pick(["f16", "bf16", *(["tf32"] if target != "cpu" else [])])
     return found
 
 

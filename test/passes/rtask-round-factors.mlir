@@ -1,5 +1,6 @@
 // RUN: rc-opt %s -p 'rtask-round-factors{to=f16},cse' --split-input-file | filecheck %s
 // RUN: rc-opt %s -p 'rtask-round-factors{to=bf16},cse' --split-input-file | filecheck %s --check-prefix=BF
+// RUN: rc-opt %s -p 'rtask-round-factors{to=bf16 weights},cse' --split-input-file | filecheck %s --check-prefix=WEIGHTS
 
 // Both factors are rounded once, the image in front of its border, and the sum stays in f32.
 // CHECK-LABEL: func.func @image(
@@ -83,4 +84,61 @@ func.func @row(%x: tensor<1x64xf32>, %w: tensor<64x32xf32>, %a: tensor<16x4xf32>
     linalg.yield %s : f32
   } -> tensor<16x16xf32>
   return %y, %z : tensor<1x32xf32>, tensor<16x16xf32>
+}
+
+// -----
+
+// Of weights: also with one row, but not two factors that run time brings, nor weights of one column,
+// nor those that a result dim picks together with what they are multiplied by.
+// WEIGHTS-LABEL: func.func @weights(
+// WEIGHTS:         %[[X:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<1x64xf32>) outs(%{{.*}} : tensor<1x64xbf16>)
+// WEIGHTS:         linalg.generic {{.*}} outs(%{{.*}} : tensor<64x16xbf16>)
+// WEIGHTS:         linalg.generic {{.*}} ins(%[[X]], %{{.*}} : tensor<1x64xbf16>, tensor<64x16xbf16>)
+// WEIGHTS:         linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<1x64xf32>, tensor<64x16xf32>)
+// WEIGHTS-LABEL: func.func @others(
+// WEIGHTS-NOT:     bf16
+// WEIGHTS:         return
+// CHECK-LABEL: func.func @weights(
+// CHECK-NOT:     f16
+// BF-LABEL:    func.func @weights(
+func.func @weights(%x: tensor<1x64xf32>, %v: tensor<64x16xf32>) -> (tensor<1x16xf32>, tensor<1x16xf32>) {
+  %w = arith.constant dense<0.5> : tensor<64x16xf32>
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x16xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x16xf32>) -> tensor<1x16xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<1x64xf32>, tensor<64x16xf32>) outs(%f : tensor<1x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x16xf32>
+  %z = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %v : tensor<1x64xf32>, tensor<64x16xf32>) outs(%f : tensor<1x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x16xf32>
+  return %y, %z : tensor<1x16xf32>, tensor<1x16xf32>
+}
+func.func @others(%x: tensor<8x64xf32>, %i: tensor<16x8x64xf32>) -> (tensor<8x1xf32>, tensor<16x8xf32>) {
+  %w = arith.constant dense<0.5> : tensor<64x1xf32>
+  %g = arith.constant dense<0.5> : tensor<16x64xf32>
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x1xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x1xf32>) -> tensor<8x1xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<8x64xf32>, tensor<64x1xf32>) outs(%f : tensor<8x1xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<8x1xf32>
+  %e2 = tensor.empty() : tensor<16x8xf32>
+  %f2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<16x8xf32>) -> tensor<16x8xf32>
+  %z = linalg.generic {indexing_maps = [affine_map<(c, m, k) -> (c, m, k)>, affine_map<(c, m, k) -> (c, k)>, affine_map<(c, m, k) -> (c, m)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%i, %g : tensor<16x8x64xf32>, tensor<16x64xf32>) outs(%f2 : tensor<16x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<16x8xf32>
+  return %y, %z : tensor<8x1xf32>, tensor<16x8xf32>
 }

@@ -11,7 +11,7 @@
 // RTASK-NOT: "rtask.kernel"
 
 // Factors are rounded before anything else, and what is packed is expanded again.
-// HALF:      },cse,rtask-round-factors{to=f16},cse,fold-constants,cse,rtask-batch-products,
+// HALF:      },cse,rtask-round-factors{to=f16 weights=false},cse,fold-constants,cse,rtask-batch-products,
 // HALF-SAME: rtask-winograd{roots=direct}
 // HALF-SAME: halves=false lines=true},cse,rtask-expand-products,rtask-split-k
 // HALF-SAME: ,vdevice-pin,vdevice-prefetch)

@@ -15,6 +15,7 @@ from rcompiler.runtime.recipes import (
     Cast,
     Combine,
     Derived,
+    Extend,
     Form,
     Pad,
     Permute,
@@ -79,6 +80,14 @@ def test_each_step_makes_what_numpy_makes(name, block, source, monkeypatch):
     assert out.tobytes() == wanted.tobytes() == np.ascontiguousarray(whole(made)).tobytes()
     box = tuple(slice(n // 3, n) for n in made.shape)
     assert np.array_equal(made[box], wanted[box])
+
+
+def test_bf16_is_the_upper_half_of_f32():
+    """1, -2, the largest below infinity, a number below the normal ones, infinity."""
+    bits = np.array([0x3F80, 0xC000, 0x7F7F, 0x0001, 0x7F80], np.uint16)
+    made = whole(Derived(bits, Extend()))
+    assert made.dtype == np.float32
+    assert made.tolist() == [1.0, -2.0, (2 - 2.0**-7) * 2.0**127, 2.0**-133, np.inf]
 
 
 def test_a_broadcast_repeats_dims_of_one_element():
@@ -183,6 +192,7 @@ W = Form((8, 24, 3, 3), F32)
         (W, [Pad((0, 0, 0, 0), (1 << 40, 24, 3, 3), ZERO)], "64 times the bytes"),
         (W, [Cast("float64")] * (MOST_STEPS + 1), "16 steps"),
         (W, [Cast("uint8")], "cast between types"),
+        (W, [Extend()], "bf16 of other than 16 bits"),
         (Form((4,), np.dtype("uint32")), [Cast("float32")], "cast between types"),
         (Form((3,), np.dtype("uint32")), [Combine(0, ((1.0, 1.0, 1.0),))], "are no floats"),
         (Form((3,), np.dtype("complex64")), [], "type that has no steps"),

@@ -138,7 +138,7 @@ def test_check_says_what_compiling_says(tool, monkeypatch):
     assert "two_branch: all nodes are translated, but it cannot be compiled: roller-tile: " in out
     assert tool(rc_compile.main, "two_branch")[0] == 1
     monkeypatch.undo()
-    for option in ("--eus=100000", "--precision=f16", "--target=cuda:k9"):
+    for option in ("--eus=100000", "--precision=tf32", "--target=cuda:k9"):
         checked, compiled = (
             tool(rc_compile.main, "two_branch", option, *c) for c in (["--check"], [])
         )

@@ -1,6 +1,6 @@
 """linalg.generic on constants: moves, elementwise arithmetic, small matrices times vectors.
 
-What is made of one constant by a move, by a cast of f32 and f64 or by a small matrix is `Derived`:
+What is made of one constant by a move, by a cast of floats or by a small matrix is `Derived`:
 a file can say how. What else computes more than a block is `Deferred`. Bodies are evaluated with
 numpy, bit for bit as the target would: only ops whose result IEEE 754 fixes. numpy computes f16 and
 bf16 in f32 and rounds, which is exact for + - * / and square root (f32 has more than twice their
@@ -208,14 +208,14 @@ def read_body(block: ir.Block, inputs: int) -> Body | None:
 
 
 def is_float_cast(block: ir.Block) -> bool:
-    """Whether a body is one cast of its first argument between f16, f32 and f64."""
+    """Whether a body is one cast of its first argument between floats."""
     if len(block.operations) != 2:
         return False
     cast, terminator = ops_of(block)
     if cast.name not in ("arith.extf", "arith.truncf"):
         return False
     [value] = cast.operands
-    kinds = ir.F16Type | ir.F32Type | ir.F64Type
+    kinds = ir.F16Type | ir.BF16Type | ir.F32Type | ir.F64Type
     floats = all(isinstance(v.type, kinds) for v in (value, cast.results[0]))
     return (
         floats and value == block.arguments[0] and list(terminator.operands) == list(cast.results)

@@ -2,14 +2,15 @@
 
 A source that is smaller than all that is made of it lies in the file in their place: filters
 instead of their Winograd form. So does one that lies there anyway: a table of embeddings that a
-product has in another layout.
+product has in another layout. What is rounded on the way to a wide type is a source as it was
+rounded.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from rcompiler.runtime.memory import ALIGNMENT, address
 from rcompiler.runtime.recipes import (
     MOST_GROWTH,
     MOST_STEPS,
+    Cast,
     Derived,
+    Extend,
     Form,
     Permute,
     Recipe,
@@ -32,17 +35,43 @@ from rcompiler.runtime.storage import Storage, layout
 _LEAST = 16 << 10
 _LEAST_PART = 4
 
+# address and bytes of an array, and the steps that made a source of it
+_Root = tuple[int, int, tuple[Step, ...]]
+
 
 @dataclass(frozen=True)
 class _Made:
-    """A constant as what steps make of a source, of none if it is the source itself."""
+    """A constant as what steps make of a source, of none if it is the source itself.
+
+    before, origin: the steps that made the source, and of what; none where it is an array.
+    """
 
     source: Constant
     steps: tuple[Step, ...]
+    before: tuple[Step, ...] = ()
+    origin: Constant | None = None
 
     @staticmethod
     def of(array: Constant) -> _Made:
-        """The source lies in memory as it does in a file."""
+        """The source lies in memory as it does in a file, in the narrowest type on the way."""
+        made = _Made._from_array(array)
+        casts = [k for k, step in enumerate(made.steps) if isinstance(step, Cast)]
+        last = casts[-2] if len(casts) > 1 else -1
+        before, steps = made.steps[: last + 1], made.steps[last + 1 :]
+        source = Derived(made.source, *before) if before else made.source
+        if before and source.nbytes < made.source.nbytes:
+            made = _Made(source, steps, before, made.source)
+        return made._of_bits() if made.source.dtype.name == "bfloat16" else made
+
+    def _of_bits(self) -> _Made:
+        """With a source of bf16 as the 16 bits that numpy knows it by."""
+        place = next((k for k, step in enumerate(self.steps) if isinstance(step, Cast)), None)
+        if place is None or self.steps[place] != Cast("float32"):
+            return self
+        return replace(self, steps=(*self.steps[:place], Extend(), *self.steps[place + 1 :]))
+
+    @staticmethod
+    def _from_array(array: Constant) -> _Made:
         source, steps = (array.source, array.steps) if isinstance(array, Derived) else (array, ())
         if isinstance(source, Deferred) or source.flags.c_contiguous:
             return _Made(source, steps)
@@ -54,10 +83,12 @@ class _Made:
         return _Made(made.source, made.steps)
 
     @property
-    def root(self) -> tuple[int, int]:
+    def root(self) -> _Root:
         """Equal where the bytes of the source are the same ones."""
-        source = self.source
-        return (id(source), 0) if isinstance(source, Deferred) else (address(source), source.nbytes)
+        source = self.source if self.origin is None else self.origin
+        if isinstance(source, Deferred):
+            return id(source), 0, self.before
+        return address(source), source.nbytes, self.before
 
     @property
     def form(self) -> Form | None:
@@ -98,13 +129,13 @@ def storage_of(placed: Mapping[int, Constant], weights: np.ndarray) -> Storage:
 
 def _groups(
     placed: Mapping[int, Constant],
-) -> tuple[dict[tuple[int, int], int], list[dict[int, _Made]]]:
+) -> tuple[dict[_Root, int], list[dict[int, _Made]]]:
     """The offsets of sources that are constants themselves, and the constants that need not be in
     the file, by offset, those of each source together.
     """
     found = {offset: _Made.of(array) for offset, array in placed.items()}
     there = {made.root: offset for offset, made in found.items() if not made.steps}
-    groups: dict[tuple[int, int], dict[int, _Made]] = {}
+    groups: dict[_Root, dict[int, _Made]] = {}
     for offset, made in found.items():
         if made.steps and made.form is not None:
             groups.setdefault(made.root, {})[offset] = made
