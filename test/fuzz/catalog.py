@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str]  # operator and domain
 NEWEST = onnx.defs.onnx_opset_version()
-PREVIEW = {"ai.onnx.preview.training": 1, "ai.onnx.preview": 1, "ai.onnx.ml": 5}
+PREVIEW = {"ai.onnx.preview.training": 1, "ai.onnx.preview": 1, "ai.onnx.ml": 5,
+           contrib.DOMAIN: 1}  # fmt: skip
 
 
 @dataclass(frozen=True)

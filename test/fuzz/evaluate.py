@@ -18,11 +18,11 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from rcompiler.frontend import dtypes
+from rcompiler.frontend import contrib, dtypes
 from rcompiler.frontend.load import node_reads as reads
 from rcompiler.frontend.randomness import DRAWS
 
-from . import catalog, definitions, norms, recurrences  # noqa: F401
+from . import catalog, contrib_nodes, definitions, norms, quantised_products, recurrences  # noqa: F401  # they define operators
 
 # 2^-p of the significand's p bits.
 EPSILON = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -110,13 +110,13 @@ def _nodes(
     arrays = {name: wide(array) for name, array in known.items()}
     arrays |= {t.name: wide(onnx.numpy_helper.to_array(t)) for t in graph.initializer}
     for node in graph.node:
-        asked, moved = (node, arrays) if rounding is None else rounding.operands(node, arrays)
+        # of one of onnxruntime's round the nodes that it stands for
+        own = rounding if node.domain != contrib.DOMAIN else None
+        asked, moved = (node, arrays) if own is None else own.operands(node, arrays)
         results = apply(asked, moved, opsets, kinds, rounding)
         for name, array in zip(node.output, results, strict=False):
             if name:
-                arrays[name] = (
-                    array if rounding is None else rounding.result(node, name, array, arrays)
-                )
+                arrays[name] = array if own is None else own.result(node, name, array, arrays)
     return arrays
 
 
@@ -168,6 +168,10 @@ def apply(
     Raises Unjudged.
     """
     needed = {name: arrays[name] for name in reads(node) if name in arrays}
+    if node.domain == contrib.DOMAIN:
+        graph = helper.make_graph(contrib_nodes.body_nodes(node), "body", [], [])
+        found = _nodes(graph, needed, contrib_nodes.OPSETS, kinds, rounding)
+        return [found[name] if name else None for name in node.output]
     if node.op_type in _CONTROL:
         pass  # its subgraphs' nodes are promoted one by one
     elif node.op_type in _BITS:
@@ -225,6 +229,8 @@ def _run(node: NodeProto, needed: Mapping[str, Any], opsets: Mapping[str, int]) 
     if node.op_type == "Multinomial":  # only its shape and type can be judged
         size = (operands[0].shape[0], attributes.get("sample_size", 1))
         return [np.zeros(size, dtypes.numpy_dtype(dtypes.from_onnx(attributes.get("dtype", 6))))]
+    if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        opsets = {**opsets, "": max(opsets[""], 19)}  # the reference knows no earlier ones
     if node.op_type == "QuantizeLinear":
         bounded = definitions.saturated(attributes, *operands[:2])
         needed = {**needed, node.input[0]: bounded}
@@ -309,7 +315,8 @@ def result_types(
 
     Raises Unjudged: the inference refuses the node, which is not valid then.
     """
-    inferred = dict(_inside(node)) or _inferred(node, operands, opsets)
+    own = node.domain == contrib.DOMAIN  # who writes the node says what comes out
+    inferred = dict(_inside(node)) or ({} if own else _inferred(node, operands, opsets))
     for value in operands.values():
         if dtypes.is_float(value.dtype):
             for name in node.output:

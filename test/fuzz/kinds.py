@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from . import graphs, judge
+from . import quantised as quantised_networks
+from .graphs import Case
 from .judge import Outcome, Report
 from .maker import Reject
 from .mutate_artifacts import artifacts
@@ -28,12 +30,18 @@ def graph(seed: int, targets: Sequence[str], report: Report) -> Outcome:
 
 KINDS: dict[str, Kind] = {
     "graph": graph,
+    "quantised": quantised_networks.quantised,
     "passes": passes,
     "schedules": schedules,
     "models": models,
     "artifacts": artifacts,
     "sweep": sweep,
 }
+# Those of one graph each, which can be made small: the case of a seed, and the judge of cases.
+OF_GRAPHS: dict[str, tuple[Callable[[int, Sequence[str]], Case], Callable[..., Outcome]]] = {
+    "graph": (graphs.case_of, judge.judge),
+    "quantised": (quantised_networks.case_of, quantised_networks.judged),
+}
 BYTES = ("models", "artifacts")  # whose mutants are files with other bytes
 # How often each is tried where all are.
-SHARES = {"graph": 12, "passes": 2, "schedules": 1, "models": 1, "artifacts": 1}
+SHARES = {"graph": 11, "quantised": 1, "passes": 2, "schedules": 1, "models": 1, "artifacts": 1}

@@ -7,7 +7,7 @@ import os
 import resource
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import onnx
@@ -143,20 +143,21 @@ def _tell(status: str, key: str, outcomes: list[Outcome], options: argparse.Name
 def _one(options: argparse.Namespace) -> int:
     """One case here, made small in processes of its own where something is found."""
     (kind,) = options.kinds if len(options.kinds) == 1 else ("graph",)
-    if kind != "graph":
+    if kind not in kinds.OF_GRAPHS:
         found = kinds.KINDS[kind](options.seed, options.targets, lambda stage: None)
         print(f"{found.status}: {found.key}\n{found.reason}")
         return 0 if found.good else 1
-    case = graphs.case_of(options.seed, options.targets)
+    case_of, judged_by = kinds.OF_GRAPHS[kind]
+    case = case_of(options.seed, options.targets)
     print(graphs.described(case.options))
     print(onnx.printer.to_text(case.model))
-    judged = _apart(case, options.timeout)
+    judged = _apart(case, judged_by, options.timeout)
     print(f"{judged.status}: {judged.key}\n{judged.reason}")
     if judged.good:
         return 0
     ended = judged.status in ("crash", "hang")  # else a process for each try is waste
     small, outcome = reduced(
-        case, lambda c: _apart(c, options.timeout) if ended else judge.judge(c)
+        case, lambda c: _apart(c, judged_by, options.timeout) if ended else judged_by(c)
     )
     _CORPUS.mkdir(parents=True, exist_ok=True)
     file = _CORPUS / f"seed{options.seed}.onnx"
@@ -169,12 +170,14 @@ def _one(options: argparse.Namespace) -> int:
     return 1
 
 
-def _apart(case: graphs.Case, timeout_s: float) -> judge.Outcome:
+def _apart(
+    case: graphs.Case, judged_by: Callable[..., judge.Outcome], timeout_s: float
+) -> judge.Outcome:
     """Judged in a process of its own, which may crash."""
 
     def job(_: str, report: Report) -> Verdict:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        return _verdict(judge.judge(case, report))
+        return _verdict(judged_by(case, report))
 
     (outcome,) = run_cases(["graph:0"], job, 1, timeout_s)
     status, key = _classified(outcome)

@@ -1,0 +1,52 @@
+"""What a node of onnxruntime's domain stands for, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnx import AttributeProto, FunctionProto, NodeProto
+
+from rcompiler.frontend import contrib
+
+OPSETS = {"": contrib._OPSET}  # of the nodes that it stands for
+
+
+def body_nodes(node: NodeProto) -> list[NodeProto]:
+    """The nodes of standard operators, with names of their own for what is between them.
+
+    Raises ValueError of an operator, or of a form of it, that has none.
+    """
+    function = contrib.contrib_body(node)
+    if function is None:
+        raise ValueError(f"{node.op_type} has no body")
+    names = dict(zip(function.input, node.input, strict=False))
+    names |= {name: "" for name in function.input[len(node.input) :]}
+    names |= dict(zip(function.output, node.output, strict=False))
+    return [_renamed(inner, node, function, names) for inner in function.node]
+
+
+def _renamed(
+    inner: NodeProto, node: NodeProto, function: FunctionProto, names: dict[str, str]
+) -> NodeProto:
+    copy = NodeProto()
+    copy.CopyFrom(inner)
+    for field in (copy.input, copy.output):
+        for i, name in enumerate(field):
+            field[i] = names.setdefault(name, f"{node.output[0]}.{name}") if name else ""
+    del copy.attribute[:]
+    copy.attribute.extend(_given(inner, node, function))
+    return copy
+
+
+def _given(inner: NodeProto, node: NodeProto, function: FunctionProto) -> Iterator[AttributeProto]:
+    """Attributes; those that refer to one of the function are what the node gives, or its usual
+    one."""
+    known = {a.name: a for a in (*function.attribute_proto, *node.attribute)}
+    for attribute in inner.attribute:
+        if not attribute.ref_attr_name:
+            yield attribute
+        elif attribute.ref_attr_name in known:
+            copy = AttributeProto()
+            copy.CopyFrom(known[attribute.ref_attr_name])
+            copy.name = attribute.name
+            yield copy
