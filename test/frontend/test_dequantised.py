@@ -131,3 +131,62 @@ def test_bytes_that_are_quantised_again_by_the_same_numbers_stay(again: tuple[fl
     assert np.array_equal(rcompiler.compile_onnx(made, eus=1)(x)[0], expected)
     text = rcompiler.compile_onnx(made, eus=1).stage("linalg")
     assert ("roundeven" in text) == (again != (0.05, 3))
+
+
+def summed(op, opset=21, **attributes):
+    """`op` of the dequantised image."""
+    zero = np.int8(-3)
+    weights = [numpy_helper.from_array(a, n) for n, a in (("s", ONE), ("z", zero))]
+    axes = attributes.pop("axes", None)
+    if axes is not None:
+        weights.append(numpy_helper.from_array(np.array(axes), "axes"))
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "s", "z"], ["a"]),
+        helper.make_node(op, ["a"] if axes is None else ["a", "axes"], ["y"], **attributes),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.INT8, IMAGE.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        weights,
+    )
+    opsets = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=opsets), (IMAGE - np.float64(zero)) * float(ONE)
+
+
+def test_means_are_those_of_integers():
+    """A rounding for the scale and one for the count: the sum itself is exact."""
+    windows = {"kernel_shape": [2, 3], "strides": [2, 1]}
+    made = (
+        (summed("GlobalAveragePool"), lambda x: x.mean((2, 3), keepdims=True)),
+        (summed("ReduceMean", axes=[1, 3], keepdims=0), lambda x: x.mean((1, 3))),
+        (summed("ReduceSum", axes=[0, 2]), lambda x: x.sum((0, 2), keepdims=True)),
+        (
+            summed("AveragePool", **windows),
+            lambda x: np.stack(
+                [
+                    [x[0, :, i : i + 2, j : j + 3].mean((1, 2)) for j in range(3)]
+                    for i in range(0, 6, 2)
+                ]
+            ).transpose(2, 0, 1)[None],
+        ),
+    )
+    for (proto, image), right in made:
+        text = import_onnx(proto).module_text
+        assert "arith.addi" in text and "arith.addf" not in text
+        [found] = rcompiler.compile_onnx(proto, eus=1, cache=False)(IMAGE)
+        np.testing.assert_allclose(found, right(image), rtol=2**-22)
+
+
+def test_padding_adds_nothing_to_means():
+    """[[-1, 0], [1, 2]] less -3 is [[2, 3], [4, 5]]: with a zero on each side of the rows."""
+    x = np.array([[[[-1, 0], [1, 2]]]], np.int8)
+    for counted, right in ((0, [2, 2.5, 3, 4, 4.5, 5]), (1, [1, 2.5, 1.5, 2, 4.5, 2.5])):
+        proto, _ = summed(
+            "AveragePool", kernel_shape=[1, 2], pads=[0, 1, 0, 1], count_include_pad=counted
+        )
+        for d, n in zip(proto.graph.input[0].type.tensor_type.shape.dim, x.shape, strict=True):
+            d.dim_value = n
+        [found] = rcompiler.compile_onnx(proto, eus=1, cache=False)(x)
+        np.testing.assert_allclose(found.reshape(-1), np.array(right) * float(ONE), rtol=1e-6)

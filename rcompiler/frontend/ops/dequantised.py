@@ -1,20 +1,26 @@
-"""Products of dequantised tensors, computed on their integers.
+"""Products and sums of dequantised tensors, computed on their integers.
 
     sum(((a - z) s) ((w - y) t)) = s t sum((a - z) (w - y))
+    sum((a - z) s) = s sum(a - z)
 
-for weights that are constant, with one scale or one per column. The sum is exact and is rounded
-once: nearer to the product of real numbers than the sum of rounded f32 products.
+products for weights that are constant, with one scale or one per column. The sum is exact and is
+rounded once: nearer to the sum of real numbers than the sum of rounded f32 numbers, and the same on
+every machine.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from rcompiler.frontend.builder import Quantised, Value
+from rcompiler.frontend.core import accumulator
 from rcompiler.frontend.ops.integer_products import integer_conv, integer_matmul
 from rcompiler.frontend.registry import Context
 
 _BYTES = ("int8", "uint8")
+_MOST = 2**31 // 255  # bytes whose sum int32 has
 
 
 def dequantised_matmul(ctx: Context, a: Value, w: Value, *, by_rows: bool = False) -> Value | None:
@@ -35,6 +41,28 @@ def dequantised_conv(ctx: Context, x: Value, w: Value) -> Value | None:
     left, right = operands
     total = integer_conv(ctx, left.value, right.value, left.zero, right.zero)
     return _scaled(ctx, total, *operands, spatial=x.rank - 2)
+
+
+def sums_of(ctx: Context, x: Value, add_up: Callable[[Value], Value]) -> Value:
+    """Sums of elements of ``x``, in the type in which those are added up.
+
+    add_up: makes them, of the elements in that type or of their integers.
+    """
+    b, source = ctx.b, x.quantised
+    if source is None or not _one_scale(source) or x.dtype != "float32" or x.size > _MOST:
+        return add_up(b.cast(x, accumulator(x.dtype)))
+    terms = b.cast(source.value, "int32")
+    if source.zero is not None:
+        zero = b.cast(b.reshape(source.zero, []), "int32")
+        terms = b.elementwise(lambda s, q, z: q - z, terms, zero)
+    scale = b.reshape(source.scale, [])
+    return b.elementwise(
+        lambda s, n, f: s.cast(n, "float32") * f, add_up(terms), scale, dtype="float32"
+    )
+
+
+def _one_scale(source: Quantised) -> bool:
+    return source.axis is None and source.value.dtype in _BYTES
 
 
 def _operands(a: Value, w: Value, columns: int) -> tuple[Quantised, Quantised] | None:

@@ -16,6 +16,7 @@ from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, dims
 from rcompiler.frontend.core import accumulator
+from rcompiler.frontend.ops.dequantised import sums_of
 from rcompiler.frontend.ops.operand_shapes import window
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
@@ -146,7 +147,7 @@ def _average_pool(ctx: Context) -> Value:
     ctx.need_float()
     b, x = ctx.b, ctx.input(0)
     w, kind = windows_of(ctx, x), accumulator(x.dtype)
-    total = _pooled(ctx, b.cast(x, kind), w, 0, "sum")
+    total = sums_of(ctx, x, lambda terms: _pooled(ctx, terms, w, 0, "sum"))
     count = np.ones((), np.int64)
     for i in range(len(w.kernel)):
         count = np.multiply.outer(count, _taps_inside(w, i, bool(ctx.attr("count_include_pad", 0))))
@@ -202,13 +203,16 @@ def _global(ctx: Context) -> Value:
     b, x = ctx.b, ctx.input(0)
     if x.rank < 2:
         raise ctx.shape_error("pooling needs a batch and a channel dimension")
-    axes, kind = range(2, x.rank), accumulator(x.dtype)
+    axes = range(2, x.rank)
     if ctx.op == "GlobalMaxPool":
         return b.reduce(x, axes, float("-inf"), lambda s, a, acc: s.maximum(acc, a), keepdims=True)
-    elements = _power(ctx, x, kind) if ctx.op == "GlobalLpPool" else b.cast(x, kind)
-    total = b.reduce(elements, axes, 0, lambda s, a, acc: acc + a, keepdims=True)
+
+    def add_up(terms: Value) -> Value:
+        return b.reduce(terms, axes, 0, lambda s, a, acc: acc + a, keepdims=True)
+
     if ctx.op == "GlobalLpPool":
-        return _root(ctx, total, x.dtype)
+        return _root(ctx, add_up(_power(ctx, x, accumulator(x.dtype))), x.dtype)
+    total = sums_of(ctx, x, add_up)
     count = max(math.prod(x.shape[2:]), 1)
     return b.elementwise(lambda s, a: s.cast(a / count, x.dtype), total, dtype=x.dtype)
 

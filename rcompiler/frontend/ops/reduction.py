@@ -11,6 +11,7 @@ from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value, dims
 from rcompiler.frontend.core import accumulator
+from rcompiler.frontend.ops.dequantised import sums_of
 from rcompiler.frontend.ops.unary import Unary, of_floats
 from rcompiler.frontend.prefix import prefix
 from rcompiler.frontend.registry import Context, lowering
@@ -122,6 +123,9 @@ def _reduce(ctx: Context) -> Value:
     if ctx.op == "ReduceProd" and axes:
         return b.reduce(x, axes, 1, lambda s, a, acc: acc * a, keep)
     of_sum = of_sums.get(ctx.op)
+    if axes and x.dtype == "float32" and ctx.op in ("ReduceMean", "ReduceSum"):
+        sums = sums_of(ctx, x, lambda terms: b.sum(terms, axes, keep))
+        return sums if of_sum is None else b.elementwise(of_sum, sums)
     if axes:
         return b.sum(x, axes, keep, term, of_sum)
     if term is None and of_sum is None:
