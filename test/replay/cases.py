@@ -6,10 +6,13 @@ level, GPUs are records. So the same comes out on every host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from onnx import ModelProto
+from support.quantised_networks import convolutions, products
+from support.short_networks import dynamic_products, half_block
 from support.small_networks import FORMS, LOOPS, SMALL
 
 from rcompiler.device.cpu import cpu_device
@@ -37,6 +40,17 @@ _CHOICES: Mapping[str, tuple[Any, ...]] = {
 }
 
 
+# Networks of 8 and 16 bits, which are not built in, and where they are tried.
+SHORT: Mapping[str, Callable[[], ModelProto]] = {
+    "quantised_convolutions": lambda: convolutions(40, 17)[0],
+    "quantised_convolutions_64": lambda: convolutions(64, 9)[0],
+    "quantised_products": lambda: products(50, 192)[0],
+    "dynamic_products": lambda: dynamic_products(33, 100),
+    "half_block": lambda: half_block(33, 48),
+}
+_SHORT_TARGETS = (*CPUS, "cuda:h200")
+
+
 @dataclass(frozen=True)
 class Case:
     """One compilation.
@@ -62,9 +76,10 @@ class Case:
 
 def cases() -> dict[str, Case]:
     """By name: each small network and form on a CPU and a GPU, four of them on every target and
-    with each option, and loops over steps on every target.
+    with each option, loops over steps on every target, and networks of 8 and 16 bits on each level
+    of CPUs and on a GPU.
     """
-    found = []
+    found = [Case(network, target) for network in SHORT for target in _SHORT_TARGETS]
     for network, sizes in SMALL.items():
         targets = TARGETS if network in _VARIED else _EVERYWHERE
         found += [Case(network, target, sizes) for target in targets]

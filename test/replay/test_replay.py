@@ -14,7 +14,7 @@ from rcompiler.errors import CompilerError  # noqa: E402
 from rcompiler.options import CompileOptions  # noqa: E402
 from rcompiler.tools import models, rc_compile, rc_opt  # noqa: E402
 from replay import compare_gpu, runner  # noqa: E402
-from replay.cases import SMALL, Case, cases  # noqa: E402
+from replay.cases import SHORT, SMALL, Case, cases  # noqa: E402
 from replay.from_text import unlike  # noqa: E402
 from replay.hashes import compiled, differing, hashes, network, write_texts  # noqa: E402
 
@@ -24,7 +24,7 @@ OTHERS = {"target", "cache", "tune", "machine_code", "or_wave"}
 
 
 def test_every_network_and_every_option_is_in_the_set():
-    assert {case.network for case in cases().values()} == set(models.names())
+    assert {case.network for case in cases().values()} == {*models.names(), *SHORT}
     options = {option for case in cases().values() for option in case.settings}
     assert options == {each.name for each in fields(CompileOptions)} - OTHERS
 
@@ -82,6 +82,7 @@ SAMPLE = (
     Case("mlp", "cpu-v3", SMALL["mlp"]),
     Case("seq2seq", "cpu-x86-64", SMALL["seq2seq"], {"policy": "list", "fusion": False}),
     Case("resnet50", "cuda:sm_80", SMALL["resnet50"], {"precision": "bf16"}),
+    Case("quantised_convolutions", "cpu-v3"),
 )
 
 

@@ -14,6 +14,12 @@ SMALL = {
     "deepspeech2": {"frames": 12, "frequencies": 16, "channels": 4, "hidden": 8, "layers": 2},
     "deepspeech2_gru": {"frames": 9, "frequencies": 16, "channels": 4, "hidden": 8, "layers": 2},
     "densenet121": {"image": 32, "growth": 4, "blocks": (2, 2), "classes": 10},
+    "efficientnet_b0": {
+        "image": 32,
+        "stages": ((3, 1, 8, 1, 1), (5, 6, 12, 2, 2)),
+        "last": 32,
+        "classes": 10,
+    },
     "gpt2_small": {"sequence": 8, "layers": 2, "hidden": 32, "heads": 4, "vocabulary": 64},
     "inception_v1": {"image": 32, "blocks": ((8, 4, 8, 4, 8, 8), (), (8, 4, 8, 4, 8, 8))},
     "inception_v3": {"image": 75, "grids": ((32,), (128,), (384,)), "classes": 10},

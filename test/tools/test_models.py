@@ -50,6 +50,7 @@ def test_deterministic_by_seed(name):
 @pytest.mark.parametrize(
     "name, parameters, convolutions",
     [  # parameters without running statistics as published, in thousands
+        ("efficientnet_b0", 5289, 81),
         ("inception_v3", 23835, 94),
         ("mobilenet_v2", 3505, 52),
         ("mobilenet_v3", 5483, 62),
