@@ -17,15 +17,18 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.codegen import emit
+from rcompiler.device.cpu import lacking
+from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.model import Device
-from rcompiler.device.target import is_host, kind_name
+from rcompiler.device.target import canonical, is_host, kind_name
 from rcompiler.driver import isolate
 from rcompiler.driver.compilation import Compilation
+from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_model
 from rcompiler.driver.host import given_device, target_device
 from rcompiler.driver.steps import CompilationSteps, Progress
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel
 from rcompiler.frontend import import_onnx
-from rcompiler.model import Model, model_of
+from rcompiler.model import Model
 from rcompiler.options import (
     CompileOptions,
     Kernels,
@@ -69,7 +72,7 @@ def compile_onnx(
     deterministic: bool = True,
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
-) -> Model:
+) -> Model | CrossCompiledModel:
     """Compile an ONNX model for a device.
 
     Where a limit of the process leaves little address space, the work is done in a process of its
@@ -79,8 +82,9 @@ def compile_onnx(
 
     Args:
         model: path, bytes or onnx.ModelProto.
-        target: "cpu" (this host), "cpu:v3", "cpu:x86-64", "cuda:h200" and the like,
-            "cuda:emulated", "rocm:gfx942" (compiled, not run), or a device file.
+        target: "cpu" (this host), "cpu:v3", "cpu:x86-64", "cpu:v4+vnni" (a level with features
+            beside it, also one that this host lacks), "cuda:h200" and the like, "cuda:emulated",
+            "rocm:gfx942" (compiled, not run), or a device file.
         device: the figures that tiles are chosen by: a device record, the path or the name of one,
             or "default"; None for $RC_DEVICE, else this machine's, which are measured once and kept
             in the cache (default figures without a cache).
@@ -127,7 +131,8 @@ def compile_onnx(
             the passes, object, link.
 
     Returns:
-        A model that is ready to run: a CompiledModel, or for a GPU a GpuModel.
+        A model that is ready to run: a CompiledModel, or for a GPU a GpuModel. For a CPU with
+        instructions that this one lacks a CrossCompiledModel, which can be saved, and runs there.
 
     Raises:
         InvalidModel: the model is not valid ONNX, or cannot be read.
@@ -173,12 +178,18 @@ def compile_onnx(
             f"tune={tune!r} runs kernels on the CPU of this machine, and target {target!r} is a "
             "GPU; leave it out: the figures of its record choose the tiles"
         )
+    if tune != "off" and (missing := lacking(base)):
+        raise CompilerError(
+            f"tune={tune!r} runs kernels on this machine, which has no {', '.join(missing)} for "
+            f"target {target!r}; leave it out, or compile on a machine that has"
+        )
+    options = replace(options, target=canonical(target))
     chosen = given_device(target, base, device)
     if tune in ("warmup", "online"):
         return tuned_model(model, shapes, values, options, base, chosen, budget, progress)
     run = Compilation(options, base, CompilationSteps(progress))
     [artifact] = run.from_onnx(model, shapes, values, chosen, [options])
-    return model_of(artifact)
+    return compiled_model(artifact)
 
 
 def compile_policies(
@@ -190,7 +201,7 @@ def compile_policies(
     precision: Precision = "f32",
     eus: int | None = None,
     as_written: bool = False,
-) -> dict[Scheduler, Model]:
+) -> dict[Scheduler, Model | CrossCompiledModel]:
     """An ONNX model scheduled in several ways; else as `compile_onnx`.
 
     All of them choose from the same rKernels: only the schedules differ.
@@ -208,7 +219,7 @@ def compile_policies(
         CompilerError: in the kinds of `compile_onnx`.
     """
     options = CompileOptions(
-        target,
+        canonical(target),
         eus=checked_eus(eus, MAX_EUS),
         fusion=not as_written,
         normalise=not as_written,
@@ -220,7 +231,7 @@ def compile_policies(
     chosen = device if not base.is_cpu and device else given_device(target, base, device)
     run = Compilation(options, base, None)
     artifacts = run.from_onnx(model, None, None, chosen, variants)
-    return dict(zip(schedulers, map(model_of, artifacts), strict=True))
+    return dict(zip(schedulers, map(compiled_model, artifacts), strict=True))
 
 
 @contextmanager
@@ -300,7 +311,8 @@ def _made_for(module: ir.Operation, target: str | None, precision: Precision | N
     and where it is for the machine that it was made on, and this one has less.
     """
     found = attached(module)
-    given = {"target": (target, found.target), "precision": (precision, found.precision)}
+    asked_for = canonical(target) if target else target
+    given = {"target": (asked_for, found.target), "precision": (precision, found.precision)}
     for what, (asked, there) in given.items():
         if asked is not None and asked != there:
             raise DeviceError(
@@ -314,16 +326,24 @@ def _made_for(module: ir.Operation, target: str | None, precision: Precision | N
                 f"the schedule is for a CPU with {', '.join(sorted(missing))}, which this machine "
                 "lacks; compile the ONNX model here"
             )
-        agrees = name if found.device.is_cpu else "cpu"
+        agrees = found.device.is_cpu
+    elif is_host(found.target):
+        agrees = found.device.is_cpu and _is_for(found.target, found.device)
     else:
-        host = is_host(found.target)
-        agrees = found.target if host else kind_name(target_device(found.target))
-    if agrees != name:
+        agrees = kind_name(target_device(found.target)) == name
+    if not agrees:
         raise DeviceError(
             f"{ATTRIBUTE}: the target is '{found.target}', and the figures are those of {name}; "
             "compile the ONNX model again"
         )
     return found
+
+
+def _is_for(target: str, device: Device) -> bool:
+    """Whether a CPU is of the level of a target, and code for it uses no feature beside that."""
+    wanted = InstructionSet.named(target.partition(":")[2])
+    used = InstructionSet.of(device.level_name, device.features)
+    return used.level == wanted.level and used.added <= wanted.added
 
 
 __all__ = [

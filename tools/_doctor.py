@@ -20,6 +20,7 @@ from pathlib import Path
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.cpu import detect_cpu, host_name
 from rcompiler.device.host_flags import host_cap, psabi_level
+from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.store import find_record, record_path
 from rcompiler.errors import CompilerError
 from rcompiler.options import default_cache, default_device
@@ -201,7 +202,8 @@ def _processor() -> Iterator[Finding]:
         f"of {8 * device.compute.vector_bytes} bits",
     )
     features = ", ".join(sorted(device.features)) or "sse2"
-    yield Finding("vector features", OK, features)
+    named = InstructionSet.of(device.level_name, device.features)
+    yield Finding("vector features", OK, f"{features}; target cpu:{named.name}")
 
 
 def _eus() -> Finding:

@@ -124,8 +124,9 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--target",
         metavar="NAME",
-        help="cpu (default), cpu:v3, cpu:x86-64, cuda:h200 and the like, cuda:emulated, "
-        "rocm:gfx942 (compiled, not run), or a device file",
+        help="cpu (default), cpu:v3, cpu:x86-64, cpu:v4+vnni (a level, features beside it) and the "
+        "like, cuda:h200 and the like, cuda:emulated, rocm:gfx942 (compiled, not run), or a device "
+        "file",
     )
     group.add_argument(
         "--device",

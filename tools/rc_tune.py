@@ -165,6 +165,7 @@ def _measure(options: argparse.Namespace) -> int:
     if options.device == "cuda":
         return _measure_gpu(options)
     from rcompiler.codegen.microbench import measure_host
+    from rcompiler.device.cpu import lacking
     from rcompiler.device.measure import figures
     from rcompiler.device.record import to_json
     from rcompiler.device.store import store_record
@@ -179,6 +180,11 @@ def _measure(options: argparse.Namespace) -> int:
         )
     to_stdout = options.output == "-"
     folder = None if options.output else default_cache()
+    if missing := lacking(default):
+        raise DeviceError(
+            f"--device={options.device}: this machine has no {', '.join(missing)}; measure on one "
+            "that has, or give cpu"
+        )
     if folder is None and not options.output:
         raise CompilerError("there is no cache folder (RC_CACHE_DIR is empty); give -o FILE")
     if folder is None and not to_stdout:

@@ -19,7 +19,8 @@ from torch_mlir import ir
 from rcompiler.codegen.emit import Emission, Job, toolchain
 from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.device.cgroups import usable_cpus
-from rcompiler.device.host_flags import LEVEL_FLAGS, capped_level
+from rcompiler.device.host_flags import CPU_FLAGS, capped_level
+from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.errors import CacheError, DeviceError
 from rcompiler.support.private_folder import PrivateFolder
 
@@ -30,18 +31,11 @@ _CPUINFO = {
     "sse3": "pni",
     "sse4.1": "sse4_1",
     "sse4.2": "sse4_2",
-    "lzcnt": "abm",
+    **CPU_FLAGS,
     "bmi": "bmi1",
     "avx512bitalg": "avx512_bitalg",
     "avx512vbmi2": "avx512_vbmi2",
-    "avx512vnni": "avx512_vnni",
-    "avx512bf16": "avx512_bf16",
-    "avx512fp16": "avx512_fp16",
     "avx512vpopcntdq": "avx512_vpopcntdq",
-    "avxvnni": "avx_vnni",
-    "amx-tile": "amx_tile",
-    "amx-int8": "amx_int8",
-    "amx-bf16": "amx_bf16",
     **{
         same: same
         for same in (
@@ -53,8 +47,7 @@ _CPUINFO = {
 # Every CPU that runs 64-bit code has these; no flag needs to say so.
 _BASELINE = frozenset({"64bit", "cmov", "cx8", "fxsr", "mmx", "x87"})
 # LLVM's name of each feature level of devices
-LLVM_LEVELS = {"x86-64": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"}
-_LEVELS = {name: LEVEL_FLAGS[level] for level, name in LLVM_LEVELS.items()}
+_LEVELS = {"x86-64": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"}
 
 
 class CacheWarning(UserWarning):
@@ -66,7 +59,7 @@ class Target:
     """What to generate code for.
 
     Attributes:
-        name: "host", "x86-64", "x86-64-v3" or "x86-64-v4".
+        name: "host", "x86-64", "x86-64-v3" or "x86-64-v4", the latter with "+vnni" and the like.
         cpu: LLVM's name of the processor.
         features: LLVM's feature string, "" = those of `cpu`.
         required: flags that /proc/cpuinfo of the running machine must list, sorted.
@@ -85,14 +78,36 @@ class Target:
             DeviceError: no target has this name.
         """
         if name == "host" and (level := capped_level()) is not None:
-            return replace(Target.named(LLVM_LEVELS[level]), name=name)
+            return replace(Target.of(InstructionSet(level)), name=name)
         if name == "host":
             return _host_target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features())
-        if name not in _LEVELS:
-            raise DeviceError(
-                f"no code generation target '{name}'; there are: host, {', '.join(_LEVELS)}"
-            )
-        return Target(name, name, "", tuple(sorted(_LEVELS[name])))
+        cpu, plus, features = name.partition("+")
+        level = next((level for level, llvm_name in _LEVELS.items() if llvm_name == cpu), "")
+        if not level:
+            raise _unknown(name)
+        return Target.of(InstructionSet.named(level + plus + features))
+
+    @staticmethod
+    def of(instructions: InstructionSet) -> "Target":
+        """The target of an instruction set.
+
+        Raises:
+            DeviceError: its level is none that code is generated for.
+        """
+        if instructions.level not in _LEVELS:
+            raise _unknown(instructions.level)
+        cpu = _LEVELS[instructions.level]
+        return Target(
+            "+".join((cpu, *instructions.beside)),
+            cpu,
+            ",".join(f"+{feature}" for feature in sorted(instructions.added)),
+            tuple(sorted(instructions.flags)),
+        )
+
+
+def _unknown(name: str) -> DeviceError:
+    known = ", ".join(_LEVELS.values())
+    return DeviceError(f"no code generation target '{name}'; there are: host, {known}")
 
 
 def _host_target(cpu: str, found: Mapping[str, bool]) -> Target:

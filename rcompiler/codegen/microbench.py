@@ -44,6 +44,7 @@ from rcompiler.codegen.microbench_text import (
     dots_text,
     module_text,
 )
+from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.measure import LINKS, TYPES, Bench, measure_device
 from rcompiler.device.model import DOT_STEPS, Device
 from rcompiler.device.store import fingerprint
@@ -51,7 +52,6 @@ from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
 
 WINDOWS = 8  # of a buffer that is larger than all caches
-_TARGETS = {"x86-64": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"}
 _NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32}
 _BYTES = {**TYPES, "i32": 4}
 
@@ -90,7 +90,7 @@ class Kernels:
         self._device = device
         size = device.compute.vector_bytes
         module = module_text(size, fused=device.has_fma)
-        objects = [compile_object(module, Target.named(_TARGETS[device.level_name]))]
+        objects = [compile_object(module, Target.of(InstructionSet(device.level_name)))]
         if device.dots:  # features of this host beside its level
             objects.append(compile_object(dots_text(size, device.dots), Target.named("host")))
         self._code = LoadedImage(link(objects))

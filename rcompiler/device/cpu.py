@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rcompiler.device.cgroups import parse_cpus, usable_cpus
 from rcompiler.device.host_flags import (
+    CPU_FLAGS,
     CPUINFO,
     EXTRA,
     LEVELS,
@@ -22,14 +23,11 @@ from rcompiler.device.host_flags import (
     V4,
     host_flags,
 )
+from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.matrix_unit import AMX
 from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
-from rcompiler.errors import DeviceError
 
-# /proc/cpuinfo spells some features its own way
-_KERNEL_NAMES = {"abm": "lzcnt", "avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16"}
-_KERNEL_NAMES |= {"avx512_fp16": "avx512fp16", "avx_vnni": "avxvnni"}
-_KERNEL_NAMES |= {"amx_tile": "amx-tile", "amx_int8": "amx-int8", "amx_bf16": "amx-bf16"}
+_LLVM_NAMES = {flag: feature for feature, flag in CPU_FLAGS.items()}
 
 _COMPUTE = {
     "v4": ComputeUnit(64, 32, fma_ports=2, fma_latency=4, load_ports=2, ghz=3.0),
@@ -71,13 +69,13 @@ def cpu_device(
     features: frozenset[str] | None = None,
     name: str | None = None,
 ) -> Device:
-    """A CPU of one feature level ("x86-64", "v3", "v4") with default figures.
+    """A CPU of an instruction set ("x86-64", "v3", "v4", "v4+vnni") with default figures.
 
     `eus` cores; `caches` by name (L1, L2, L3), the defaults where one is missing; `features`
-    defaults to those of the level. Raises DeviceError for an unknown level.
+    defaults to those of the instruction set. Raises DeviceError for an unknown one.
     """
-    if level not in LEVELS:
-        raise DeviceError(f"CPU feature level {level!r} is unknown; it is one of: {_levels()}")
+    named = InstructionSet.named(level)
+    level = named.level
     geometry = DEFAULT_CACHES | (caches or {})
     l1, l2, l3 = geometry["L1"], geometry["L2"], geometry["L3"]
     bandwidth = _BANDWIDTH[level]
@@ -88,9 +86,9 @@ def cpu_device(
     ]
     levels = [a for i, a in enumerate(levels) if not i or a.capacity > levels[i - 1].capacity]
     dram = MemoryLevel("DRAM", DRAM_BYTES, l1.line, 1, *_DRAM_BANDWIDTH, shared_by=max(8, eus))
-    has = LEVELS[level] if features is None else features
+    has = named.features if features is None else features
     return Device(
-        name=name or f"cpu-{level}",
+        name=name or f"cpu-{named.name}",
         kind="cpu",
         eus=eus,
         compute=_with_tiles(_COMPUTE[level], has),
@@ -119,36 +117,39 @@ def detect_cpu(
 ) -> Device:
     """The host: its features, the CPUs that this process may use and its caches.
 
-    `level` forces a feature level; DeviceError when the host lacks a feature of it. `eus` forces
-    the number of cores. Files that cannot be read give the conservative defaults.
+    `level` forces an instruction set ("v3", "v4+vnni"), also one that the host lacks: see
+    `lacking`; DeviceError where there is none of this name. `eus` forces the number of cores. Files
+    that cannot be read give the conservative defaults.
     """
-    found = host_features(cpuinfo)
-    if level is not None and level not in LEVELS:
-        raise DeviceError(f"CPU feature level {level!r} is unknown; it is one of: {_levels()}")
-    extra = found & EXTRA if level is None else frozenset()  # a forced level is no more than it is
+    features = None  # a forced level is no more than it is
     if level is None:
+        found = host_features(cpuinfo)
         level = best_level(found)
-    missing = sorted(LEVELS[level] - found)
-    if missing:
-        raise DeviceError(
-            f"this host has no CPU feature {', '.join(missing)}, which level {level} needs; "
-            f"use level {best_level(found)}"
-        )
-    device = cpu_device(
+        features = LEVELS[level] | (found & EXTRA)
+    return cpu_device(
         level,
         usable_cpus() if eus is None else eus,
         caches=host_caches(cache_root),
-        features=LEVELS[level] | extra,
+        features=features,
         name="cpu",
     )
-    return device
+
+
+def lacking(device: Device, cpuinfo: Path = CPUINFO) -> list[str]:
+    """What code for a CPU may use and the host lacks, sorted: it runs elsewhere, and is not
+    measured here.
+
+    Raises DeviceError for a $RC_HOST_LEVEL that is no level.
+    """
+    used = InstructionSet.of(device.level_name, device.features).features
+    return sorted(used - host_features(cpuinfo))
 
 
 def host_features(cpuinfo: Path = CPUINFO) -> frozenset[str]:
     """Instruction-set features of the first processor listed, in LLVM's spelling, up to
     $RC_HOST_LEVEL. Raises DeviceError for one that is no level.
     """
-    names = {_KERNEL_NAMES.get(flag, flag) for flag in host_flags(cpuinfo)}
+    names = {_LLVM_NAMES.get(flag, flag) for flag in host_flags(cpuinfo)}
     return frozenset(names & (V4 | EXTRA))
 
 
@@ -188,8 +189,10 @@ def host_caches(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict
 
 
 def fitted(record: Device, target: Device) -> Device:
-    """The CPU of a record for code of `target`: `narrowed` where it has features of its own."""
-    return record if record.all_features <= target.features else narrowed(record, target)
+    """The CPU of a record for code of `target`: `narrowed` where it has features of its own that
+    code for its level would use."""
+    used = InstructionSet.of(record.level_name, record.features).features
+    return record if used <= target.all_features else narrowed(record, target)
 
 
 def narrowed(record: Device, target: Device) -> Device:
@@ -198,13 +201,43 @@ def narrowed(record: Device, target: Device) -> Device:
     Its cores, clock, caches and costs are those of the record; vector registers are those of the
     target's level. Peaks that were measured with other instructions are left out, for estimates.
     """
-    own, fewer = record.compute, target.compute
     features = LEVELS[target.level_name] | (record.features & target.features)
-    compute = replace(own, vector_bytes=fewer.vector_bytes, registers=fewer.registers, peaks=())
+    return _programmed(record, target, features)
+
+
+def expected(host: Device, target: Device) -> Device:
+    """What is expected of a CPU like this host that has the instruction set of `target`.
+
+    Cores, clock, caches and costs are those of the host, registers those of the target. Peaks of
+    f32 and f64 are as far below what the ports give as those that were measured on the host; all
+    others, also of dot products and tile registers, are what the ports give.
+    """
+    found = _programmed(host, target, target.features)
+    ports = replace(host.compute, peaks=())
+    measured = dict(host.compute.peaks)
+    peaks = tuple(
+        (name, found.compute.peak(size) * measured[name] / ports.peak(size))
+        for name, size in (("f32", 4), ("f64", 8))
+        if name in measured
+    )
+    return replace(found, compute=replace(found.compute, peaks=peaks))
+
+
+def _programmed(record: Device, target: Device, features: frozenset[str]) -> Device:
+    """The CPU of a record with these features and the vector registers of the target's level; no
+    peak of it was measured.
+    """
+    own, other = record.compute, target.compute
+    compute = replace(own, vector_bytes=other.vector_bytes, registers=other.registers, peaks=())
+    name, noted = InstructionSet.of(target.level_name, features).name, record.measurement
+    if noted is not None:
+        kept = tuple(each for each in noted.figures if not each.startswith("peak"))
+        noted = replace(noted, figures=kept)
     return replace(
         record,
-        name=f"{record.name} as {target.level_name}",
+        name=f"{record.name} as {name}",
         compute=_with_tiles(compute, features),
+        measurement=noted,
         level_name=target.level_name,
         features=features,
     )
@@ -240,10 +273,6 @@ def with_figures(
         measured = replace(level, bandwidth=alone, shared_bandwidth=together, feed=feed)
         memory.append(replace(measured, shared_by=sharers))
     return replace(device, compute=compute, memory=tuple(memory), measured=True)
-
-
-def _levels() -> str:
-    return ", ".join(LEVELS)
 
 
 def _bytes(text: str) -> int:

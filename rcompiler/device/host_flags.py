@@ -23,9 +23,31 @@ V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 # tile registers, and their products by the type of the factors
 TILE_PRODUCTS = {"i8": "amx-int8", "bf16": "amx-bf16"}
 TILES = frozenset({"amx-tile", *TILE_PRODUCTS.values()})
-# kept when present
-EXTRA = TILES | {"avx512vnni", "avx512bf16", "avx512fp16", "avxvnni"}
 LEVELS: dict[str, frozenset[str]] = {"v4": V4, "v3": V3, "x86-64": frozenset()}
+# What a CPU of a level may have beside it, by the names that targets say (`instruction_set`).
+BESIDE: dict[str, dict[str, frozenset[str]]] = {
+    "v4": {
+        "vnni": frozenset({"avx512vnni"}),
+        "bf16": frozenset({"avx512bf16"}),
+        "fp16": frozenset({"avx512fp16"}),
+        "amx": TILES,
+    },
+    "v3": {"vnni": frozenset({"avxvnni"})},
+    "x86-64": {},
+}
+# kept when present
+EXTRA = frozenset[str]().union(*(sets for each in BESIDE.values() for sets in each.values()))
+# LLVM's name -> the flag in /proc/cpuinfo, where they differ
+CPU_FLAGS = {
+    "lzcnt": "abm",
+    "avx512vnni": "avx512_vnni",
+    "avx512bf16": "avx512_bf16",
+    "avx512fp16": "avx512_fp16",
+    "avxvnni": "avx_vnni",
+    "amx-tile": "amx_tile",
+    "amx-int8": "amx_int8",
+    "amx-bf16": "amx_bf16",
+}
 
 CPUINFO = Path("/proc/cpuinfo")
 # The levels of a host, with its flags as /proc/cpuinfo spells them.

@@ -15,11 +15,12 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.codegen import emit, veu
-from rcompiler.codegen.cpu import LLVM_LEVELS, ObjectCache, Objects, Target
+from rcompiler.codegen.cpu import ObjectCache, Objects, Target
 from rcompiler.codegen.link import link
 from rcompiler.codegen.llvm_ir import llvm_ir
+from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.model import Device
-from rcompiler.device.target import name_of
+from rcompiler.device.target import is_host, name_of
 from rcompiler.driver import kernel_code
 from rcompiler.driver.artifact_notes import describe
 from rcompiler.driver.collector import COLLECTOR
@@ -329,7 +330,9 @@ class Compilation:
     def _llvm_target(self) -> Target:
         if self._target_name == "cpu":
             return Target.named("host")
-        return Target.named(LLVM_LEVELS[self._base.level_name])
+        if is_host(self._target_name):
+            return Target.of(InstructionSet.named(self._target_name.partition(":")[2]))
+        return Target.of(InstructionSet.of(self._base.level_name, self._base.features))
 
     def _run(self, module: ir.Module, passes: Sequence[Element]) -> None:
         """Run the passes of a stage; its result is verified when its text is kept."""

@@ -1,5 +1,8 @@
 """Which device record a compilation uses: the one that is given, else the measured one of this
 machine, else the default figures of its feature level.
+
+Of an instruction set that this machine lacks nothing can be measured here: what was measured with
+its own says what to expect (`device.cpu.expected`).
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from pathlib import Path
 
 from rcompiler.codegen.microbench import measure_host
 from rcompiler.codegen.ptx import check_chip
-from rcompiler.device.cpu import fitted
+from rcompiler.device.cpu import detect_cpu, expected, fitted, lacking
 from rcompiler.device.model import Device
 from rcompiler.device.record import builtin_device, builtin_names, load_device
 from rcompiler.device.store import recorded
@@ -74,12 +77,16 @@ def given_device(
 
 
 def measured_device(base: Device, cache: Path | None) -> Device:
-    """The measured record of this machine from the folder `cache`, measured now if it has none.
+    """The measured record of this machine from the folder `cache`, measured now if it has none; for
+    an instruction set that it lacks, what is expected by that record.
 
     `base` itself without a folder, or where it cannot be written or measured.
     """
     if cache is None:
         return base
+    if lacking(base):
+        here = measured_device(detect_cpu(eus=base.eus), cache)
+        return expected(here, base) if here.measured else base
     try:
         return recorded(base, cache, measure_host)
     except (CompilerError, MemoryError, RuntimeError) as error:

@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 
 from rcompiler import errors
+from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_model
 from rcompiler.errors import CompilerError, InvalidModel, ScheduleError, ScheduleTextError
-from rcompiler.model import Model, model_of
+from rcompiler.model import Model
 from rcompiler.options import Precision, checked_cache, policy_of
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.memory import (
@@ -51,7 +52,7 @@ def space_is_scarce() -> bool:
     return left is not None and left < _AMPLE and _CHILD not in os.environ
 
 
-def compile_onnx(model: Any, **options: Any) -> Model:
+def compile_onnx(model: Any, **options: Any) -> Model | CrossCompiledModel:
     """As `compile.compile_onnx`, in a process of its own; this one loads no compiler.
 
     Raises also DeviceError: the process needed more address space than its limit.
@@ -61,7 +62,7 @@ def compile_onnx(model: Any, **options: Any) -> Model:
         options["policy"] = policy_of(options["policy"])
     if hasattr(model, "SerializeToString"):  # onnx.ModelProto
         model = model.SerializeToString()
-    return model_of(_answered(("onnx", model, options), progress))
+    return compiled_model(_answered(("onnx", model, options), progress))
 
 
 def compile_schedule(
@@ -73,7 +74,7 @@ def compile_schedule(
     machine_code: bool = True,
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
-) -> Model:
+) -> Model | CrossCompiledModel:
     """Compile an S4 module, the text of stage "schedule" or "vdevice", possibly edited.
 
     It is compiled for the target, precision and device that it says it is for. The work is done in
@@ -87,7 +88,8 @@ def compile_schedule(
         machine_code, cache, progress: as of `compile_onnx`.
 
     Returns:
-        A model that is ready to run.
+        A model that is ready to run; for a CPU with instructions that this one lacks a
+        CrossCompiledModel, see `compile_onnx`.
 
     Raises:
         InvalidModel: the text is no S4 module; a ScheduleTextError, which says where, if it is in
@@ -103,7 +105,7 @@ def compile_schedule(
         "machine_code": machine_code,
         "cache": checked_cache(cache),
     }
-    return model_of(_answered(("schedule", text, arrays, options), progress))
+    return compiled_model(_answered(("schedule", text, arrays, options), progress))
 
 
 def _answered(request: tuple[Any, ...], progress: Progress | None) -> Artifact:

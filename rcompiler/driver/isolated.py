@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler import errors
+from rcompiler.driver.cross_compiled import CrossCompiledModel
 from rcompiler.driver.isolate import ERROR, MODEL, REQUEST, WARNINGS, Progress
 from rcompiler.errors import CompilerError, ScheduleTextError
 from rcompiler.model import Model
@@ -38,7 +39,9 @@ def main() -> int:
         kind, *request = pickle.load(file)
     try:
         with _recorded(folder / WARNINGS):
-            make: Callable[..., Model | Artifact] = _of_onnx if kind == "onnx" else _of_schedule
+            make: Callable[..., Model | CrossCompiledModel | Artifact] = (
+                _of_onnx if kind == "onnx" else _of_schedule
+            )
             make(*request, progress=progress).save(folder / MODEL)
     except CompilerError as error:
         kind = next(k for k in type(error).__mro__ if k.__module__ == errors.__name__)
@@ -61,7 +64,9 @@ def _place(error: CompilerError) -> tuple[str, int, int] | None:
     return None
 
 
-def _of_onnx(model: Any, options: Mapping[str, Any], progress: Progress) -> Model:
+def _of_onnx(
+    model: Any, options: Mapping[str, Any], progress: Progress
+) -> Model | CrossCompiledModel:
     from rcompiler.compile import compile_onnx
 
     return compile_onnx(model, **options, progress=progress)

@@ -317,6 +317,15 @@ def _busy(artifact: Artifact) -> int:
     return most
 
 
+def lacking_flags(needed: Sequence[str]) -> list[str]:
+    """Which of the flags that code needs this CPU lacks, sorted.
+
+    Args:
+        needed: as for `require_flags`.
+    """
+    return sorted(set(needed) - host_flags())
+
+
 def require_flags(what: str, needed: Sequence[str]) -> None:
     """Refuse code for another processor, and get the permission that tile registers need.
 
@@ -328,8 +337,7 @@ def require_flags(what: str, needed: Sequence[str]) -> None:
         ArtifactError: this CPU lacks one of them.
         DeviceError: Linux does not let this process use tile registers.
     """
-    missing = sorted(set(needed) - host_flags())
-    if missing:
+    if missing := lacking_flags(needed):
         raise ArtifactError(
             f"code for target '{what}': this CPU lacks {', '.join(missing)}; "
             "compile the model on this machine, or for target x86-64"
@@ -337,5 +345,5 @@ def require_flags(what: str, needed: Sequence[str]) -> None:
     if "amx_tile" in needed and (reason := request_tiles()) is not None:
         raise DeviceError(
             f"code for target '{what}' uses tile registers (AMX), which Linux does not give this "
-            f"process ({reason}); compile the model for target cpu:v4"
+            f"process ({reason}); compile the model for target cpu:v4+vnni"
         )

@@ -1,4 +1,5 @@
-"""Quantised networks give the same integers on every level of CPUs, bit for bit."""
+"""Quantised networks give the same integers on every level of CPUs, bit for bit: with and without
+VNNI, with and without tile registers."""
 
 import os
 import subprocess
@@ -7,17 +8,11 @@ import sys
 import numpy as np
 import onnx
 import pytest
+from levels import here
 from quantised_networks import convolutions, products
 
 import rcompiler
-from rcompiler.device.cpu import best_level, host_features
-from rcompiler.device.host_flags import LEVELS
-
-
-def levels() -> list[str]:
-    """What this host can run: "cpu", with all that it has, and each level up to its own."""
-    names = list(LEVELS)
-    return ["cpu", *(f"cpu:{name}" for name in names[names.index(best_level(host_features())) :])]
+from rcompiler.device.cpu import host_features
 
 
 @pytest.mark.parametrize(
@@ -35,12 +30,12 @@ def test_every_level_gives_the_same(network, sizes):
     model, shape = network(*sizes)
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     results = {
-        level: rcompiler.compile_onnx(model, target=level, eus=1)(x)[0] for level in levels()
+        target: rcompiler.compile_onnx(model, target=target, eus=1)(x)[0] for target in here()
     }
     first = next(iter(results.values()))
     assert len(np.unique(first)) > 8  # no network that always says the same
-    for level, result in results.items():
-        assert np.array_equal(first, result), level
+    for target, result in results.items():
+        assert np.array_equal(first, result), target
 
 
 @pytest.mark.skipif("amx-int8" not in host_features(), reason="this host has no tile registers")

@@ -16,7 +16,7 @@
 
 // MEASURED-NOT: measurement =
 // MEASURED-NOT: recall =
-// MEASURED:     target = "cpu:v4"}} {
+// MEASURED:     target = "cpu:v4+vnni+bf16"}} {
 
 // Saying the same again is no harm.
 // AGAIN:      precision = "f32", target = "cuda:sm_80"}} {

@@ -9,11 +9,15 @@ from rcompiler.device.cpu import (
     best_level,
     cpu_device,
     detect_cpu,
+    expected,
+    fitted,
     host_caches,
     host_name,
+    lacking,
+    with_figures,
 )
 from rcompiler.device.gpu import GPUS, gpu_device
-from rcompiler.device.host_flags import LEVELS, host_flags
+from rcompiler.device.host_flags import LEVELS, TILES, host_flags
 from rcompiler.device.measure import VERSION, figures
 from rcompiler.device.measured import MeasurementOrigin
 from rcompiler.device.model import ComputeUnit, MemoryLevel
@@ -71,15 +75,47 @@ def test_a_machine_has_as_many_eus_as_usable_cpus(tmp_path, monkeypatch):
     assert detect_cpu(**host(tmp_path, FULL)).eus == 1
 
 
-def test_levels_can_be_forced_down_but_not_up(tmp_path):
+def test_levels_can_be_forced_down_and_up(tmp_path):
     files = host(tmp_path, ZEN)
     assert detect_cpu(**files).level_name == "v3"
     forced = detect_cpu("x86-64", **files)
     assert (forced.lanes(4), forced.vector_registers, forced.features) == (4, 16, frozenset())
-    with pytest.raises(DeviceError, match="avx512bw.*use level v3"):
-        detect_cpu("v4", **files)
+    above = detect_cpu("v4+amx+vnni", **files)
+    assert (above.lanes(4), above.vector_registers, above.has_tiles) == (16, 32, True)
+    assert above.features == LEVELS["v4"] | {"avx512vnni"} | TILES
+    assert above.level("L3").capacity == 32 << 20  # the caches are those of the host
     with pytest.raises(DeviceError, match="'v5' is unknown"):
         detect_cpu("v5", **files)
+
+
+def test_what_a_host_lacks_is_what_code_would_use(tmp_path):
+    files = host(tmp_path, ALL)
+    cpuinfo = files["cpuinfo"]
+    assert lacking(detect_cpu(**files), cpuinfo) == lacking(cpu_device("v4+vnni"), cpuinfo) == []
+    assert lacking(cpu_device("v4+vnni+amx"), cpuinfo) == ["amx-int8", "amx-tile"]
+    # code for v4 has no use for AVX-VNNI, which Zen 5 has, too
+    zen5 = cpu_device("v4", features=LEVELS["v4"] | {"avx512vnni", "avxvnni"})
+    assert lacking(zen5, cpuinfo) == []
+    assert lacking(cpu_device("v3+vnni"), cpuinfo) == ["avxvnni"]
+
+
+def test_what_is_expected_of_a_cpu_that_is_not_here():
+    """By hand: on the host 90 of 96 operations/ns of f32, and 36 of 48 of f64."""
+    noted = MeasurementOrigin("m", "d", 1, ("clock", "peak f32", "bandwidth L2"))
+    host = cpu_device("v3", eus=3)
+    figures = {"f32": 90.0, "f64": 36.0, "i8": 95.0}
+    measured = replace(
+        with_figures(host, 3.0, figures, {"L2": 77.0}, {}, window=300), measurement=noted
+    )
+    found = expected(measured, cpu_device("v4+vnni+amx", eus=3))
+    assert (found.name, found.level_name, found.eus) == ("cpu-v3 as v4+vnni+amx", "v4", 3)
+    assert found.features == LEVELS["v4"] | {"avx512vnni"} | TILES
+    # twice the lanes; nothing is known of dot products, and of tile registers 16 x 64 each cycle
+    assert dict(found.compute.peaks) == {"f32": 180.0, "f64": 72.0}
+    assert found.dot_speed("i8") == 4.0 and dict(found.compute.matrix) == {"i8": 2 * 1024 * 3.0}
+    assert found.memory == measured.memory and found.costs == measured.costs
+    assert found.compute.window == 300 and found.vector_registers == 32
+    assert found.measurement.figures == ("clock", "bandwidth L2")
 
 
 def test_a_forced_level_is_no_more_than_its_features(tmp_path):
@@ -397,7 +433,19 @@ def test_what_identifies_a_host(tmp_path):
 
 @pytest.mark.parametrize(
     ("target", "expected"),
-    [("cpu", True), ("cpu:v3", True), ("cpu:v9", False), ("cpu.json", False), ("h200", False)],
+    [
+        *(("cpu", True), ("cpu:v3", True), ("cpu:v4+vnni", True), ("cpu:v4+amx+vnni", True)),
+        *(("cpu:v9", False), ("cpu:v3+amx", False), ("cpu:", False), ("cpu:v3+", False)),
+        *(("cpu.json", False), ("h200", False), ("cuda:v3", False), ("v3", False)),
+    ],
 )
 def test_which_targets_are_this_machine(target, expected):
     assert is_host(target) is expected
+
+
+def test_a_record_with_features_that_its_level_does_not_use_is_not_narrowed():
+    zen5 = builtin_device("zen5-2")
+    assert "avxvnni" in zen5.features
+    assert fitted(zen5, cpu_device("v4+vnni+bf16")) is zen5
+    assert fitted(zen5, cpu_device("v4+vnni")).dots == {"i8"}
+    assert fitted(zen5, cpu_device("v4+vnni")).name == "zen5-2 as v4+vnni"

@@ -1,0 +1,87 @@
+"""What compiling gives where the code is for another CPU than that of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NoReturn
+
+from rcompiler.model import Explained, Model, model_of
+from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.executable import lacking_flags, require_flags
+
+
+class CrossCompiledModel(Explained):
+    """A model for a CPU with instructions that this one lacks: it says what it is, and is saved.
+
+    Attributes:
+        inputs, outputs: name, shape and dtype of each.
+    """
+
+    def __init__(self, artifact: Artifact) -> None:
+        """Check its tables.
+
+        Args:
+            artifact: what is saved.
+
+        Raises:
+            ArtifactError: the artifact contradicts itself.
+        """
+        artifact.check()
+        self.artifact = artifact
+        self.inputs, self.outputs = artifact.inputs, artifact.outputs
+        self.eus = max((program.eus for program in artifact.programs), default=1)
+        self._closed = False
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        """As of `Executable`.
+
+        Raises:
+            ArtifactError: always; it names what this CPU lacks.
+        """
+        self._refuse()
+
+    def bind(self, inputs: object = None, outputs: object = None) -> NoReturn:
+        """As of `Executable`.
+
+        Raises:
+            ArtifactError: always; it names what this CPU lacks.
+        """
+        self._refuse()
+
+    def save(self, path: str | Path) -> None:
+        """Write the artifact (see `Artifact.save`).
+
+        Args:
+            path: of the file.
+
+        Raises:
+            ArtifactError: it cannot be written.
+        """
+        self.artifact.save(path)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """It holds nothing of the machine. Idempotent."""
+        self._closed = True
+
+    def _refuse(self) -> NoReturn:
+        self.check_open()
+        require_flags(self.artifact.target, self.artifact.cpu_flags)
+        raise AssertionError("this CPU has what it lacked when the model was compiled")
+
+
+def compiled_model(artifact: Artifact) -> Model | CrossCompiledModel:
+    """The model of what was just compiled: ready to run where this machine has what it needs.
+
+    Args:
+        artifact: what was compiled.
+
+    Raises:
+        ArtifactError, ScheduleError, DeviceError: as `model_of`.
+    """
+    if lacking_flags(artifact.cpu_flags):
+        return CrossCompiledModel(artifact)
+    return model_of(artifact)
