@@ -22,6 +22,7 @@ from rcompiler.passes.rtask_round_factors import RTaskRoundFactors
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
+from rcompiler.passes.rtask_widen_bytes import RTaskWidenBytes
 from rcompiler.passes.rtask_widen_factors import RTaskWidenFactors
 from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
@@ -63,6 +64,7 @@ class RcCpu(Lowering):
             *(siblings if self.normalise else []),
             "cse",
             RTaskWidenFactors(bf16=not pairs),
+            *([] if "i8" in self.device.dots else [RTaskWidenBytes()]),
             RTaskBlockChannels(lanes, AMX_BYTES.depth if self.device.tile_elements else 0),
             RTaskWinograd(roots),
             RTaskSinkReshapes(),

@@ -20,7 +20,8 @@ from rcompiler.device.residency import Residency
 from rcompiler.errors import DeviceError
 
 KINDS = ("cpu", "cuda", "rocm", "bsp")
-DOT_STEPS = {"i8": 4, "bf16": 2}  # multiply-adds of one dot group: as many elements as fit a word
+# multiply-adds of one dot group: as many elements as fit a word
+DOT_STEPS = {"i8": 4, "i16": 2, "bf16": 2}
 
 
 @dataclass(frozen=True)
@@ -495,11 +496,11 @@ class Device:
         in 16 bits (measured: 1.4, 1.4 and 1.6 for vectors of 64, 32 and 16 bytes), bf16 in f32.
 
         Args:
-            element: type of the factors, "i8" or "bf16".
+            element: type of the factors, "i8", "i16" or "bf16".
         """
         peaks = dict(self.compute.peaks)
         if element not in self.dots:
-            return {"i8": 1.5, "bf16": 1.0}[element]
+            return {"i8": 1.5, "i16": 1.5, "bf16": 1.0}[element]
         if element in peaks:
             return peaks[element] / self.compute.peak(4)
         return float(DOT_STEPS[element])

@@ -4,7 +4,8 @@
 
 i8, an unsigned and a signed factor, with VNNI: `vpdpbusd`, which adds without saturation. Else the
 even and the odd bytes of a word are extended to 16 bits, which two `pmaddwd` multiply and add by
-pairs (`vpmaddubsw` would saturate); LLVM may join the addition, as `vpdpwssd`. Both are exact.
+pairs (`vpmaddubsw` would saturate). Both are exact. i16, bytes that were extended before
+(rtask-widen-bytes): `pmaddwd` alone.
 
 bf16, with AVX512_BF16: `vdpbf16ps`. It multiplies and adds in f32, rounding to nearest even after
 each product, and takes denormals of factors, sums and results as 0. Else the low and the high half
@@ -126,14 +127,27 @@ class DotStep:
         if group.element == "i8" and there and first != second:
             unsigned, signed = (b, a) if first else (a, b)
             return self._accumulate("llvm.x86.avx512.vpdpbusd", accumulator, unsigned, signed, "i8")
+        if group.element == "i16":
+            return self._added(accumulator, self._as(a, "i16"), self._as(b, "i16"))
         for odd in (False, True):
             if group.element == "bf16":
                 accumulator = self._e.fma(self._half(a, odd), self._half(b, odd), accumulator)
                 continue
-            factors = [self._bytes(a, first, odd), self._bytes(b, second, odd)]
-            pairs = self._e.intrinsic(_MULTIPLY_PAIRS[a.lanes], factors, "i32", a.lanes)
-            accumulator = self._e.add(accumulator, pairs)
+            factors = self._bytes(a, first, odd), self._bytes(b, second, odd)
+            accumulator = self._added(accumulator, *factors)
         return accumulator
+
+    def _added(self, accumulator: Val, a: Val, b: Val) -> Val:
+        """Products of 16 bits added to their accumulators, by pairs of neighbours.
+
+        LLVM reorders sums of integers, and adds products of several steps first: those then need
+        registers of their own, and accumulators are spilled. A fence, which it has for floats, is
+        no instruction and keeps each step by itself.
+        """
+        e, lanes = self._e, accumulator.lanes
+        pairs = e.intrinsic(_MULTIPLY_PAIRS[lanes], [a, b], "i32", lanes)
+        bits = e.bitcast(e.add(accumulator, pairs), "f32")
+        return e.bitcast(e.intrinsic("llvm.arithmetic.fence", [bits], "f32", lanes), "i32")
 
     def _accumulate(self, name: str, accumulator: Val, a: Val, b: Val, element: str) -> Val:
         """An instruction that adds products of `element` to every lane of a register."""

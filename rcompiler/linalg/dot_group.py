@@ -1,6 +1,6 @@
 """Dot groups: reduction steps that one instruction multiplies and adds up in every lane.
 
-    acc[lane] += sum over g of a[.., g] * b[.., lane, g]        g: 4 steps of i8, or 2 of bf16
+    acc[lane] += sum over g of a[.., g] * b[.., lane, g]        g: 4 steps of i8, 2 of i16 or bf16
 
 The innermost reduction dim is the last index of both factors and occurs nowhere else, so a group is
 one 32-bit word of memory: a word that all lanes share for one factor, consecutive words for the
@@ -20,7 +20,7 @@ from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.values import defining, element_of, integers, shape_of
 from rcompiler.linalg.views import RESHAPES
 
-SUMS = {"i8": "i32", "bf16": "f32"}  # type of the accumulators
+SUMS = {"i8": "i32", "i16": "i32", "bf16": "f32"}  # type of the accumulators
 _SIGNED = {"arith.extsi": True, "arith.extui": False, "arith.extf": True}
 
 

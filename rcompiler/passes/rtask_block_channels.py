@@ -11,7 +11,7 @@ and every following op that lets its channel dim be split works on the blocked t
 unpacks (tensor.pad, expand_shape, one copying generic and their inverses) remain at the borders.
 A channel count that is no multiple of `lanes` is padded: lanes beyond it are multiplied by zero
 weights and sliced off at the end. The first layer (fewer input channels than lanes) reads NCHW, or
-[n, C / 4, spatial.., 4] of bytes, and pairs of bf16.
+[n, C / 4, spatial.., 4] of bytes, and pairs of 16 bits.
 
 Needs: S1 with static shapes. Leaves alone: convolutions that make fewer than lanes / 2 channels, or
 whose sums are not f32 or i32, groups whose sizes are no multiple of lanes (but depthwise is
@@ -201,7 +201,7 @@ def block_convolution(layouts: Layouts, convolution: Convolution) -> None:
     """Emit the blocked convolution and record its result.
 
     Loops (parallel.., co block, .., co lane | ci block, window.., ci lane). An image with fewer
-    channels than lanes stays plain and its ci loop whole; one of bytes or bf16 has a word of
+    channels than lanes stays plain and its ci loop whole; one of 8 or 16 bits has a word of
     channels as its ci lanes, which is a dot group.
     """
     c, old = convolution, convolution.generic

@@ -10,7 +10,7 @@ After:
     %y = linalg.generic {maps (m, n, k, g): (m, k, g), (n floordiv 16, k, n mod 16, g), (m, n)}
          ins(%a, %p) -> 128x768xi32
 
-Four steps of i8, or two of bf16, become the new innermost loop g (see linalg.dot_group): one
+Four steps of i8, or two of i16 or bf16, become the new innermost loop g (see linalg.dot_group): one
 instruction, or a few that take them out of a word. They must follow each other in the activations;
 the weights are constants and are repacked when constants are folded. A depth that is no multiple is
 padded with zeros on both sides: nothing is read outside of a tensor, and the sums stay as they are.
@@ -39,7 +39,7 @@ from rcompiler.passes.ir.tensor_ir import affine_map, generic, split_axis, trans
 
 @dataclass(frozen=True)
 class RTaskGroupDots(OptionalPass):
-    """Group reduction steps of 8-bit and bf16 products for the dot products of CPUs."""
+    """Group reduction steps of 8-bit, 16-bit and bf16 products for the dot products of CPUs."""
 
     def run(self, module: ir.Operation) -> None:
         packed: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}

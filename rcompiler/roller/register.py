@@ -244,11 +244,12 @@ class RegisterModel:
     def _held(self, one: Sequence[int]) -> int:
         """Registers besides the accumulators, for operands of a tile of one step."""
         held = {id(a): self._vectors(a, one) for a in self.space.streams}
-        if self.expr.dot and self.expr.dot not in self.device.dots:
+        if self.expr.dot in ("i8", "bf16") and self.expr.dot not in self.device.dots:
             # both halves of the words of the vector operands and of one broadcast, and a mask
             vectors = (held[id(a)] for a in self.space.streams if self.vector.axis in a.axes())
             return 2 * math.ceil(sum(vectors)) + 3
-        return math.ceil(sum(sorted(held.values())[:-1])) + self._temporaries
+        product = int(self.expr.dot == "i16")  # before it is added
+        return math.ceil(sum(sorted(held.values())[:-1])) + self._temporaries + product
 
     # instruction counts -----------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ a fixed order, so that every machine makes the same bits:
     ["broadcast", shape]             dims of one element, which is seen as often as asked for
     ["pad", low, shape, fill]        the elements begin at `low`; hex digits of the bytes elsewhere
     ["cast", dtype]                  float16, float32 and float64 to one another
-    ["extend"]                       bf16, as 16 bits, to float32
+    ["extend"]                       signed bytes as 16 bits
+    ["from_bf16"]                    bf16, as 16 bits, to float32
     ["combine", axis, matrix]        sums of products along an axis, one for each row of the matrix
 
 Both sides evaluate them by what is here; only a file's are checked first (`checked`).
@@ -195,6 +196,29 @@ class Cast:
 
 @dataclass(frozen=True)
 class Extend:
+    """Signed bytes as numbers of 16 bits; of both the bits, as of all integers in a file."""
+
+    def result(self, form: Form) -> Form:
+        """See `Reshape`."""
+        _demand(form.dtype.itemsize == 1, "bytes of a type that has none to extend")
+        return Form(form.shape, np.dtype("uint16"))
+
+    def of(self, array: Constant) -> Constant:
+        """See `Reshape`."""
+
+        def block(box: Box) -> np.ndarray:
+            return array[box].view("i1").astype("i2").view("u2")
+
+        rows = array.rows if isinstance(array, Deferred) else frozenset()
+        return Deferred(array.shape, np.dtype("uint16"), block, rows)
+
+    def data(self) -> list[Any]:
+        """See `Reshape`."""
+        return ["extend"]
+
+
+@dataclass(frozen=True)
+class FromBf16:
     """Numbers of bf16, which numpy knows as 16 bits, as f32: the same bits and 16 zeros."""
 
     def result(self, form: Form) -> Form:
@@ -213,7 +237,7 @@ class Extend:
 
     def data(self) -> list[Any]:
         """See `Reshape`."""
-        return ["extend"]
+        return ["from_bf16"]
 
 
 @dataclass(frozen=True)
@@ -255,7 +279,7 @@ class Combine:
         return ["combine", self.axis, [list(row) for row in self.matrix]]
 
 
-Step = Reshape | Permute | Broadcast | Pad | Cast | Extend | Combine
+Step = Reshape | Permute | Broadcast | Pad | Cast | Extend | FromBf16 | Combine
 
 
 def _multiply(matrix: Sequence[Sequence[float]], terms: np.ndarray) -> np.ndarray:
@@ -402,6 +426,7 @@ _STEPS: dict[str, Callable[..., Step]] = {
     ),
     "cast": lambda dtype: Cast(string(dtype)),
     "extend": Extend,
+    "from_bf16": FromBf16,
     "combine": _decoded_combine,
 }
 

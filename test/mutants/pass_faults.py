@@ -149,6 +149,11 @@ FAULTS = (
         "passes/rtask-round-factors.mlir", "text", "error",
     ),
     Fault(
+        "rtask-widen-bytes", "passes/rtask_widen_bytes.py",
+        "int(edge) if signed else int(edge) & 0xFF", "int(edge)",
+        "passes/rtask-widen-bytes.mlir", "text", "error",
+    ),
+    Fault(
         "rtask-widen-factors", "passes/rtask_widen_factors.py",
         "return math.prod(others) >= _LEAST or old.windowed", "return True",
         "passes/rtask-widen-factors.mlir", "text", "error",

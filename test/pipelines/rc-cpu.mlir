@@ -14,7 +14,7 @@
 // RKERNEL-NOT: "vdevice.program"
 
 // DUMP:        builtin.module(vdevice-attach-device{
-// DUMP-SAME:   },cse,rtask-widen-factors{bf16=true},rtask-block-channels{lanes=8 step-bytes=0},rtask-winograd{roots=auto},rtask-sink-reshapes,
+// DUMP-SAME:   },cse,rtask-widen-factors{bf16=true},rtask-widen-bytes,rtask-block-channels{lanes=8 step-bytes=0},rtask-winograd{roots=auto},rtask-sink-reshapes,
 // DUMP-SAME:   fold-constants,cse,rtask-form{fusion=true flat-rows=true},rtask-stitch,
 // DUMP-SAME:   fold-constants,roller-tile{{.*}},rammer-schedule{{.*}})
 

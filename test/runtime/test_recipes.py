@@ -17,6 +17,7 @@ from rcompiler.runtime.recipes import (
     Derived,
     Extend,
     Form,
+    FromBf16,
     Pad,
     Permute,
     Recipe,
@@ -64,6 +65,13 @@ def computed(array):
     return Deferred(array.shape, array.dtype, lambda box: array[box])
 
 
+def test_signed_bytes_are_extended():
+    """What a file calls uint8 and uint16 has a sign here."""
+    made = Derived(np.array([[0, 1, 127], [128, 129, 255]], np.uint8), Extend())
+    assert whole(made).view(np.int16).tolist() == [[0, 1, 127], [-128, -127, -1]]
+    assert made.steps[0].data() == ["extend"]
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("block", [7, 1 << 15])
 @pytest.mark.parametrize("source", [np.asarray, computed])
@@ -85,7 +93,7 @@ def test_each_step_makes_what_numpy_makes(name, block, source, monkeypatch):
 def test_bf16_is_the_upper_half_of_f32():
     """1, -2, the largest below infinity, a number below the normal ones, infinity."""
     bits = np.array([0x3F80, 0xC000, 0x7F7F, 0x0001, 0x7F80], np.uint16)
-    made = whole(Derived(bits, Extend()))
+    made = whole(Derived(bits, FromBf16()))
     assert made.dtype == np.float32
     assert made.tolist() == [1.0, -2.0, (2 - 2.0**-7) * 2.0**127, 2.0**-133, np.inf]
 
@@ -192,7 +200,8 @@ W = Form((8, 24, 3, 3), F32)
         (W, [Pad((0, 0, 0, 0), (1 << 40, 24, 3, 3), ZERO)], "64 times the bytes"),
         (W, [Cast("float64")] * (MOST_STEPS + 1), "16 steps"),
         (W, [Cast("uint8")], "cast between types"),
-        (W, [Extend()], "bf16 of other than 16 bits"),
+        (W, [FromBf16()], "bf16 of other than 16 bits"),
+        (W, [Extend()], "none to extend"),
         (Form((4,), np.dtype("uint32")), [Cast("float32")], "cast between types"),
         (Form((3,), np.dtype("uint32")), [Combine(0, ((1.0, 1.0, 1.0),))], "are no floats"),
         (Form((3,), np.dtype("complex64")), [], "type that has no steps"),

@@ -26,7 +26,7 @@ from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import ops_of
 from rcompiler.passes.constants.moves import over_loops
 from rcompiler.runtime.deferred import BLOCK, Box, Constant, Deferred
-from rcompiler.runtime.recipes import Cast, Combine
+from rcompiler.runtime.recipes import Cast, Combine, Extend
 
 _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "arith.addf": np.add,
@@ -115,6 +115,8 @@ def _elementwise(
     dtype = body(*(np.empty(0, array.dtype) for array in inputs)).dtype
     if is_float_cast(generic.block):
         made = over_loops(inputs[0], dims[0], order, generic.sizes, Cast(dtype.name))
+    elif _extends_bytes(generic.block):
+        made = over_loops(inputs[0], dims[0], order, generic.sizes, Extend())
     else:
         operands = list(zip(inputs, dims, strict=True))
         made = _Nest(operands, order, generic.sizes).arithmetic(dtype, body)
@@ -219,6 +221,18 @@ def is_float_cast(block: ir.Block) -> bool:
     floats = all(isinstance(v.type, kinds) for v in (value, cast.results[0]))
     return (
         floats and value == block.arguments[0] and list(terminator.operands) == list(cast.results)
+    )
+
+
+def _extends_bytes(block: ir.Block) -> bool:
+    """Whether a body is its first argument, a signed byte, as 16 bits."""
+    first, terminator = ops_of(block)[0], ops_of(block)[-1]
+    return (
+        len(block.operations) == 2
+        and first.name == "arith.extsi"
+        and [str(v.type) for v in (*first.operands, *first.results)] == ["i8", "i16"]
+        and first.operands[0] == block.arguments[0]
+        and list(terminator.operands) == list(first.results)
     )
 
 

@@ -21,8 +21,8 @@ from rcompiler.runtime.recipes import (
     MOST_STEPS,
     Cast,
     Derived,
-    Extend,
     Form,
+    FromBf16,
     Permute,
     Recipe,
     Step,
@@ -68,7 +68,7 @@ class _Made:
         place = next((k for k, step in enumerate(self.steps) if isinstance(step, Cast)), None)
         if place is None or self.steps[place] != Cast("float32"):
             return self
-        return replace(self, steps=(*self.steps[:place], Extend(), *self.steps[place + 1 :]))
+        return replace(self, steps=(*self.steps[:place], FromBf16(), *self.steps[place + 1 :]))
 
     @staticmethod
     def _from_array(array: Constant) -> _Made:
