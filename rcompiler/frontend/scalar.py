@@ -158,6 +158,11 @@ class Arithmetic:
         x, y = self.pair(a, b)
         return self.op(f"{op} {x.name}, {y.name} : {dtypes.mlir_type(x.dtype)}", x.dtype)
 
+    def fma(self, a: Scalar, b: Scalar, c: Scalar) -> Scalar:
+        """``a * b + c`` of floats, rounded once where the target can."""
+        names = f"{a.name}, {b.name}, {c.name}"
+        return self.op(f"math.fma {names} : {dtypes.mlir_type(a.dtype)}", a.dtype)
+
     def unary(self, op: str, a: Scalar) -> Scalar:
         return self.op(f"{op} {a.name} : {dtypes.mlir_type(a.dtype)}", a.dtype)
 

@@ -23,7 +23,7 @@ _CMPF = (
 _CASTS = frozenset("extf truncf extsi extui trunci sitofp uitofp fptosi fptoui bitcast".split())
 # One x86 or LLVM intrinsic for each lane, exact; no library call (roundeven and friends need
 # SSE4.1: see _ROUNDING).
-_DIRECT = {"absf", "absi", "sqrt", "copysign", "fma", "ctpop", "ctlz", "cttz"}
+_DIRECT = {"absf", "absi", "sqrt", "copysign", "ctpop", "ctlz", "cttz"}
 _ROUNDING = {"roundeven", "floor", "ceil", "trunc", "round"}
 # Functions of the math library, by those of the dialects math and arith.
 _LIBM = {
@@ -231,6 +231,8 @@ class BodyEvaluator:
 
     def _math_op(self, name: str, v: list[Val], element: str) -> Val:
         e = self._e
+        if name == "fma":
+            return e.fma(*v)
         if name in _DIRECT or name in _ROUNDING:
             return e.math(name, *v)
         if name == "rsqrt":

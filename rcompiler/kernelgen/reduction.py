@@ -19,6 +19,7 @@ from rcompiler.kernelgen.tile_order import TileOrder
 from rcompiler.kernelgen.tile_registers import TileProducts, Waiting
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.bodies import multiply_adds
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import element_of
 
@@ -164,8 +165,9 @@ class Reducer:
         inside = None if group is None else group.dim
         spans = {d: (Linear(), generic.sizes[d]) for d in generic.reduction_dims if d != inside}
         updates = UNROLLED_SCALARS if not lanes else UNROLLED_TAPS if taps else UNROLLED_UPDATES
-        unroll = _unrolls(spans, max(updates // max(len(positions) * count, 1), 1))
-        streamed = (group is not None or generic.factors is not None) and not taps
+        chain = multiply_adds(generic)
+        unroll = _unrolls(spans, max(updates // max(len(positions) * count * chain, 1), 1))
+        streamed = (group is not None or generic.factors is not None or chain > 1) and not taps
         streams = vectors if streamed else 0
         with self._reader.prefetcher.reduction(generic, lanes, streams):
             if self._tile_order is not None and self._tile_order.holds(generic):

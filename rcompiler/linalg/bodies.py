@@ -39,6 +39,15 @@ def _uncast(value: ir.Value) -> ir.Value:
     return op.operands[0] if op is not None and op.name in _CASTS else value
 
 
+def multiply_adds(generic: Generic) -> int:
+    """Multiply-adds of one step of a sum of products: more than one where the body adds up what a
+    step reads, as of the numbers of one word: acc + scale * fma(q1, x1, fma(q0, x0, start)).
+    """
+    if generic.product is None:
+        return 1
+    return 1 + sum(op.name == "math.fma" for op in ops_of(generic.block))
+
+
 def sums_in_words(generic: Generic) -> bool:
     """Whether the sums are f32 or i32, of factors that are no wider."""
     narrow = all(item_bytes(element_of(v)) <= 4 for v in generic.inputs)

@@ -111,3 +111,14 @@ def test_indices_and_reads_anywhere():
     tile = Tile((45,), [20], [16], [0], 0, 16)
     kernel = Kernel(body, ["%r"], [where, table], [((45,), "float32")], tile, FEATURES[0])
     np.testing.assert_array_equal(kernel.run()[0], table[where] + np.arange(45))
+
+
+@pytest.mark.parametrize("features", FEATURES, ids=str)
+def test_a_multiply_add_is_rounded_once_where_the_target_can(features):
+    """(1 + e)^2 - 1 - 2e = e^2, which a rounded product loses."""
+    e = np.float32(2.0**-20)
+    x = np.full(COUNT, 1 + e, np.float32)
+    found = evaluate(
+        "%y = math.fma %x0, %x0, %x1 : f32", [x, -1 - 2 * e + 0 * x], "float32", features
+    )
+    assert set(found.tolist()) == {e * e if features.has_fma else 0.0}

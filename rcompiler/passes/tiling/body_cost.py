@@ -2,6 +2,7 @@
 
 from torch_mlir import ir
 
+from rcompiler.linalg.bodies import multiply_adds
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import defining, integer, ops_of
 
@@ -36,7 +37,7 @@ def body_cost(generic: Generic) -> float:
     """Operations of one evaluation of a linalg body: two for every slot of arithmetic, as many as
     the multiply-add of a product does in one.
     """
-    if generic.product is not None:
+    if generic.product is not None and multiply_adds(generic) == 1:
         return 2.0
     return 2 * sum(_slots(op.name) for op in ops_of(generic.block))
 
