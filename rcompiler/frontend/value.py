@@ -78,12 +78,15 @@ class Value:
 
 @dataclass(frozen=True)
 class Quantised:
-    """What floats were made of: ``(value - zero) * scale``; ``axis`` of a scale per slice."""
+    """What floats were made of: ``(value - zero) * scale``; ``axis`` of a scale per slice, or per
+    ``block`` of them.
+    """
 
     value: Value
     scale: Value
     zero: Value | None
     axis: int | None
+    block: int = 0
 
 
 def _extremes(array: np.ndarray, dtype: str) -> bounds.Bounds | None:

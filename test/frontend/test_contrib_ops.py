@@ -6,7 +6,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rcompiler
 from rcompiler.errors import UnsupportedOp
-from rcompiler.frontend.ops.block_weights import unpacked
 
 onnxruntime = pytest.importorskip("onnxruntime")
 TYPES = {"float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
@@ -159,19 +158,16 @@ def test_attention_with_earlier_keys_is_refused():
 
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("zeros", ["none", "packed"])
-@pytest.mark.parametrize(("depth", "block"), [(64, 16), (96, 32), (100, 32)])
-def test_weights_of_few_bits(bits: int, zeros: str, depth: int, block: int):
+@pytest.mark.parametrize(("depth", "block"), [(64, 16), (100, 32), (200, 128)])
+@pytest.mark.parametrize("rows", [1, 5, 12])
+def test_weights_of_few_bits(bits: int, zeros: str, depth: int, block: int, rows: int):
     columns, blocks = 24, -(-depth // block)
-    a = rng.standard_normal((5, depth)).astype(np.float32)
+    a = rng.standard_normal((rows, depth)).astype(np.float32)
     packed = byte(columns, blocks, block * bits // 8)
     scales = rng.uniform(0.01, 0.02, columns * blocks).astype(np.float32)
     points = byte(columns * -(-blocks * bits // 8)) if zeros == "packed" else None
     attributes = {"K": depth, "N": columns, "bits": bits, "block_size": block}
     check("MatMulNBits", [a, packed, scales, points], ["float32"], **attributes)
-
-
-def test_the_lowest_bits_come_first():
-    assert unpacked(np.array([[0x21, 0x43]], np.uint8), 4).tolist() == [[1, 2, 3, 4]]
 
 
 @pytest.mark.parametrize(

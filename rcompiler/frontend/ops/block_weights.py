@@ -6,14 +6,9 @@ import numpy as np
 
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.contrib import DOMAIN
+from rcompiler.frontend.few_bits import BITS, BlockWeights, unpacked
+from rcompiler.frontend.ops.word_products import times_weights
 from rcompiler.frontend.registry import Context, lowering
-
-
-def unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
-    """Numbers of 2, 4 or 8 bits out of bytes, the lowest bits first: uint8 [.., n * 8 / bits]."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    apart = packed[..., None] >> shifts & ((1 << bits) - 1)
-    return apart.reshape(*packed.shape[:-1], -1).astype(np.uint8)
 
 
 @lowering("MatMulNBits", domain=DOMAIN)
@@ -25,7 +20,7 @@ def _matmul_nbits(ctx: Context) -> Value:
     zeros, order, bias = (ctx.optional(i) for i in (3, 4, 5))
     depth, columns = ctx.attr("K", 0), ctx.attr("N", 0)
     bits, block = ctx.attr("bits", 4), ctx.attr("block_size", 0)
-    if bits not in (2, 4, 8) or block < 1 or block * bits % 8:
+    if bits not in BITS or block < 1 or block * bits % 8:
         raise ctx.refuse(
             f"weights of {bits} bits in blocks of {block} are not translated",
             "Use 2, 4 or 8 bits, and blocks that are whole bytes",
@@ -44,21 +39,23 @@ def _matmul_nbits(ctx: Context) -> Value:
         )
     if a.shape[-1:] != (depth,):
         raise ctx.shape_error(f"the last axis of the input must be K, {depth}")
-    weights = unpacked(packed.array.reshape(columns, blocks, -1), bits).astype(np.float32)
-    shift = _zero_points(ctx, zeros, (columns, blocks), bits)
-    steps = scales.array.astype(np.float32).reshape(columns, blocks, 1)
-    real = ((weights - shift) * steps).reshape(columns, -1)[:, :depth]
-    right = ctx.b.constant(np.ascontiguousarray(real.T).astype(scales.array.dtype), a.dtype)
-    out = ctx.b.matmul(a, right, a.dtype)
+    weights = BlockWeights(
+        bits,
+        depth,
+        unpacked(packed.array.reshape(columns, blocks, -1), bits),
+        scales.array.astype(np.float32).reshape(columns, blocks),
+        _zero_points(ctx, zeros, (columns, blocks), bits),
+    )
+    out = times_weights(ctx.b, a, weights)
     return out if bias is None else ctx.b.elementwise(lambda s, x, y: x + y, out, bias)
 
 
 def _zero_points(
     ctx: Context, zeros: Value | None, shape: tuple[int, int], bits: int
-) -> np.ndarray | np.float32:
-    """f32 [columns, blocks, 1]: packed like the weights, or numbers of the type of the input."""
+) -> np.ndarray | float:
+    """f32 [columns, blocks]: packed like the weights, or numbers of the type of the input."""
     if zeros is None:
-        return np.float32(1 << (bits - 1))
+        return float(1 << (bits - 1))
     columns, blocks = shape
     array = zeros.array
     if zeros.dtype == "uint8":
@@ -67,4 +64,4 @@ def _zero_points(
         array = unpacked(array.reshape(columns, -1), bits)[:, :blocks]
     if array.size != columns * blocks:
         raise ctx.shape_error("one zero point for each block is expected")
-    return array.astype(np.float32).reshape(columns, blocks, 1)
+    return array.astype(np.float32).reshape(columns, blocks)

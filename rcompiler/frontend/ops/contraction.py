@@ -9,6 +9,7 @@ import numpy as np
 from rcompiler.frontend.builder import Builder, Value, broadcast_shapes
 from rcompiler.frontend.ops.dequantised import dequantised_conv, dequantised_matmul
 from rcompiler.frontend.ops.operand_shapes import check_matmul, window
+from rcompiler.frontend.ops.weight_only import weight_only_matmul
 from rcompiler.frontend.registry import Context, lowering
 
 
@@ -19,8 +20,10 @@ def _matmul(ctx: Context) -> Value:
     check_matmul(ctx, a, b)
     if a.dtype != b.dtype:
         raise ctx.shape_error("the inputs have different element types")
-    integers = dequantised_matmul(ctx, a, b)
-    return ctx.b.matmul(a, b) if integers is None else integers
+    for narrow in (dequantised_matmul, weight_only_matmul):
+        if (made := narrow(ctx, a, b)) is not None:
+            return made
+    return ctx.b.matmul(a, b)
 
 
 def add_channels(b: Builder, x: Value, bias: Value | None, axis: int = 1) -> Value:
@@ -71,9 +74,9 @@ def _gemm(ctx: Context) -> Value:
             bias,
         )
 
-    integers = None if trans_a else dequantised_matmul(ctx, a, w, by_rows=trans_b)
-    if integers is not None:
-        return finish(integers, c)
+    for narrow in () if trans_a else (dequantised_matmul, weight_only_matmul):
+        if (made := narrow(ctx, a, w, by_rows=trans_b)) is not None:
+            return finish(made, c)
     if beta != 1.0:
         return build(w, c)
     return refoldable(ctx.b, build, w, c, lambda s: s.reshape((n, 1) if trans_b else (1, n)))

@@ -72,7 +72,7 @@ def _operands(a: Value, w: Value, columns: int) -> tuple[Quantised, Quantised] |
         return None
     bytes_ = left.value.dtype in _BYTES and right.value.dtype in _BYTES
     known = right.value.const is not None and (right.zero is None or right.zero.const is not None)
-    fits = left.axis is None and right.axis in (None, columns)
+    fits = left.axis is None and right.axis in (None, columns) and not right.block
     return (left, right) if bytes_ and known and fits else None
 
 

@@ -189,10 +189,9 @@ def _dequantize(ctx: Context) -> Value:
         return s.cast(s.cast(a, wide) * s.cast(k, wide), dtype)
 
     made = b.tabulate(x.shape, dtype, body, *reads)
-    if not ctx.attr("block_size", 0):
-        single = scale.size == 1 and scale.rank <= 1
-        axis = None if single else ctx.axis(ctx.attr("axis", 1), x.rank)
-        made.quantised = Quantised(x, scale, zero, axis)
+    single = scale.size == 1 and scale.rank <= 1
+    axis = None if single else ctx.axis(ctx.attr("axis", 1), x.rank)
+    made.quantised = Quantised(x, scale, zero, axis, 0 if single else ctx.attr("block_size", 0))
     return made
 
 
