@@ -106,3 +106,26 @@ def unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     apart = packed[..., None] >> shifts & ((1 << bits) - 1)
     return apart.reshape(*packed.shape[:-1], -1).astype(np.uint8)
+
+
+def packed(numbers: np.ndarray, bits: int) -> np.ndarray:
+    """What `unpacked` takes apart: uint8 [.., n] as [.., n * bits / 8]."""
+    per_byte = 8 // bits
+    apart = numbers.reshape(*numbers.shape[:-1], -1, per_byte)
+    whole = np.zeros(apart.shape[:-1], np.uint8)
+    for number in range(per_byte):
+        whole |= apart[..., number] << np.uint8(number * bits)
+    return whole
+
+
+def rounded(columns: np.ndarray, bits: int, block: int) -> BlockWeights:
+    """f32 [columns, depth] in symmetric blocks: the largest number of a block is 2^(bits - 1) - 1
+    steps from zero, and each is rounded to the nearest step, to the even one of two.
+    """
+    parts = in_blocks(columns, block)
+    most, middle = (1 << bits - 1) - 1, 1 << bits - 1
+    largest = np.abs(parts).max(axis=-1)
+    scales = np.where(largest > 0, largest / np.float32(most), 1).astype(np.float32)
+    steps = np.rint(parts / scales[..., None]).clip(-most, most)
+    numbers = (steps + middle).astype(np.uint8)
+    return BlockWeights(bits, columns.shape[1], numbers, scales, float(middle))
