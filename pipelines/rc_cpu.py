@@ -48,9 +48,9 @@ class RcCpu(Lowering):
             object.__setattr__(self, "device", fitted(self.device, _cpu(self.target)))
 
     def to_rtask(self) -> list[Element]:
-        lanes, pairs = self.device.lanes(4), self.device.multiplies_bf16
+        lanes, multiplied = self.device.lanes(4), self.device.word_elements
         # where cores multiply words of two, the multiplications that Winograd saves cost less
-        on_units = self.precision == "bf16" and pairs
+        on_units = self.precision == "bf16" and "bf16" in multiplied
         roots = "direct" if on_units and self.roots == "auto" else self.roots
         halves: list[Element] = (
             ["cse", RTaskRoundFactors(self.precision, weights=True), "cse", FoldConstants()]
@@ -63,8 +63,8 @@ class RcCpu(Lowering):
             *halves,
             *(siblings if self.normalise else []),
             "cse",
-            RTaskWidenFactors(bf16=not pairs),
-            *([] if "i8" in self.device.dots else [RTaskWidenBytes()]),
+            RTaskWidenFactors(bf16="bf16" not in multiplied),
+            *([] if "i8" in multiplied else [RTaskWidenBytes()]),
             RTaskBlockChannels(lanes, AMX_BYTES.depth if self.device.tile_elements else 0),
             RTaskWinograd(roots),
             RTaskSinkReshapes(),

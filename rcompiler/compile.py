@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from torch_mlir import ir
@@ -31,6 +31,8 @@ from rcompiler.frontend import import_onnx
 from rcompiler.model import Model
 from rcompiler.options import (
     CompileOptions,
+    CpuPrecision,
+    GpuPrecision,
     Kernels,
     Precision,
     RollerPolicy,
@@ -120,7 +122,8 @@ def compile_onnx(
             multiplies in its matrix units, which numbers that are f16 or bf16 in the model go to
             anyway. On a CPU these are the products with weights, which then take half of the
             memory; bf16 is multiplied by AMX or AVX512_BF16 where there, and else, like f16, as
-            f32.
+            f32. "w8" and "w4" (on CPUs): the weights of MatMul and Gemm have 8 or 4 bits in blocks
+            of 32 with a scale each; the report says what that does to those of each operator.
         machine_code: for a GPU, the artifact carries machine code beside the PTX where ptxas is
             found (its version is in the provenance), so that drivers need not compile; without it
             the report has no registers and spills. Of AMD, an object beside the assembly.
@@ -167,12 +170,7 @@ def compile_onnx(
         or_wave=policy is None,
     )
     base = target_device(target)
-    if base.is_amd and precision != "f32" or base.is_cpu and precision == "tf32":
-        what = "a CPU; give f16 or bf16" if base.is_cpu else "of AMD, which are not programmed"
-        raise CompilerError(
-            f"precision {precision!r} is for the matrix units of NVIDIA's GPUs, and target "
-            f"{target!r} is {what}, or leave it out"
-        )
+    _check_precision(precision, target, base)
     if not base.is_cpu and tune != "off":
         raise CompilerError(
             f"tune={tune!r} runs kernels on the CPU of this machine, and target {target!r} is a "
@@ -228,10 +226,22 @@ def compile_policies(
     )
     variants = [replace(options, **by._asdict()) for by in schedulers]
     base = target_device(options.target)
+    _check_precision(precision, target, base)
     chosen = device if not base.is_cpu and device else given_device(target, base, device)
     run = Compilation(options, base, None)
     artifacts = run.from_onnx(model, None, None, chosen, variants)
     return dict(zip(schedulers, map(compiled_model, artifacts), strict=True))
+
+
+def _check_precision(precision: Precision, target: str, base: Device) -> None:
+    """Raises CompilerError where code for a target has no such precision."""
+    of_cpus, of_gpus = get_args(CpuPrecision), get_args(GpuPrecision)
+    known = of_cpus if base.is_cpu else of_gpus if base.is_nvidia else ("f32",)
+    if precision not in known:
+        raise CompilerError(
+            f"precision {precision!r} is not one of target {target!r}, which has "
+            f"{', '.join(known)}; give one of them, or leave it out"
+        )
 
 
 @contextmanager

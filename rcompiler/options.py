@@ -16,7 +16,9 @@ Policy = Literal["base", "wave", "bsp", "merge", "rammer", "list", "dynamic"]
 Kernels = Literal["auto", "select", "fast", "efficient"]
 RollerPolicy = Literal["roller", "osdi22"]
 Tune = Literal["off", "kernels", "warmup", "online"]
-Precision = Literal["f32", "tf32", "f16", "bf16"]
+GpuPrecision = Literal["f32", "tf32", "f16", "bf16"]
+CpuPrecision = Literal["f32", "f16", "bf16", "w8", "w4"]
+Precision = Literal[GpuPrecision, CpuPrecision]
 Memory = Literal["auto", "reuse", "apart"]
 Roots = Literal["auto", "direct", "winograd2", "winograd4"]
 
@@ -134,7 +136,7 @@ class CompileOptions:
         tune: what is chosen by measuring.
         roots: algorithm of 3x3 convolutions.
         precision: what the factors of products of f32 are rounded to before they are multiplied;
-            "f32": they are not.
+            "f32": they are not; "w8", "w4": the weights alone, to so many bits in blocks.
         machine_code: for a GPU, assemble it ahead of time, for NVIDIA where ptxas is found.
         memory: how temporary tensors get their bytes, see `rammer.schedule`.
         or_wave: take the policy "wave" instead where a GPU does not run the blocks of its schedule,
@@ -158,6 +160,11 @@ class CompileOptions:
     machine_code: bool = True
     or_wave: bool = False
     memory: Memory = "auto"
+
+    @property
+    def weight_bits(self) -> int | None:
+        """Bits of weights, where the precision says some."""
+        return {"w8": 8, "w4": 4}.get(self.precision)
 
     def __post_init__(self) -> None:
         for name in ("fusion", "normalise", "machine_code", "or_wave"):

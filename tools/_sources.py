@@ -170,8 +170,8 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--precision",
         metavar="NAME",
-        help="products of f32: as they are (f32, default), or rounded first: f16, bf16, "
-        "and tf32 on GPUs",
+        help="products of f32: as they are (f32, default), or rounded first: f16, bf16, on GPUs "
+        "tf32, on CPUs w8 and w4: the weights alone",
     )
     group.add_argument(
         "--shapes",

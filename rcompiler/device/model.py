@@ -485,9 +485,9 @@ class Device:
         return frozenset(unit.element for unit in units if unit.instruction == "amx")
 
     @property
-    def multiplies_bf16(self) -> bool:
-        """Whether instructions of a core multiply words of two bf16."""
-        return "bf16" in self.dots | self.tile_elements
+    def word_elements(self) -> frozenset[str]:
+        """Element types of which instructions of a core multiply whole words: "i8", "bf16"."""
+        return self.dots | self.tile_elements
 
     def dot_speed(self, element: str) -> float:
         """How many multiply-adds of dot groups take the time of one of f32.

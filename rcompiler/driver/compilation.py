@@ -93,6 +93,7 @@ class Compilation:
         self.device = target  # whose figures decide
         self.optional = OptionalPasses(options.cache)
         self._texts = StageTexts()
+        self._notes: tuple[str, ...] = ()  # of the import, for the report
 
     def lowering(self, by: CompileOptions) -> RcCpu | RcGpu:
         """S1 -> S4, as `by` schedules it."""
@@ -118,7 +119,7 @@ class Compilation:
         emit.prepare()  # a process that runs LLVM, so that it is there when code is generated
         with self.steps.boundary(), COLLECTOR.seldom():
             self.steps.begin("import")
-            imported = import_onnx(model, shapes, values)
+            imported = import_onnx(model, shapes, values, self._options.weight_bits)
             self.steps.begin("device")
             self.device = device or measured_device(self._base, self._options.cache)
             found = self.optional.compiled(lambda: self._from_import(imported, schedulers))
@@ -161,6 +162,7 @@ class Compilation:
     def _parsed(self, imported: Imported, context: ir.Context) -> ir.Module:
         """S1."""
         module = imported.parse(context)
+        self._notes = imported.notes
         # as it was parsed: its locations name the rOperators
         self._texts.add("linalg", imported.module_text)
         kernel_code.prepare(module)
@@ -232,7 +234,7 @@ class Compilation:
             codes = KernelCodes(module, [("llvm", VdeviceToCpu())], made)
             with codes.begun():
                 tables, weights = self._proved(module)
-                report = make_report(module.operation, tables, self.device)
+                report = make_report(module.operation, tables, self.device).noted(*self._notes)
                 self._texts.add(REPORT, report.to_json())
                 self.steps.begin(VdeviceToCpu.name())
                 functions = gathered(codes.finish(), "llvm").values()

@@ -17,6 +17,7 @@ from .builder import Value
 from .frame import Frame, Unknown
 from .index_checks import index_checks
 from .interpret import Interpreter
+from .rounded_weights import with_rounded_weights
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -36,12 +37,14 @@ class TensorSpec:
 @dataclass(frozen=True)
 class Imported:
     """S1 of a model: text, the constants it refers to by key, and its signature. Behind the outputs
-    the text has results that check indices, see `index_checks`."""
+    the text has results that check indices, see `index_checks`. notes: what rounding did to
+    weights, a line each."""
 
     module_text: str
     constants: dict[str, np.ndarray]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    notes: tuple[str, ...] = ()
 
     def parse(self, context: ir.Context | None = None) -> ir.Module:
         """The verified module. A new context keeps resource keys as they are: a context that has
@@ -56,14 +59,21 @@ def import_onnx(
     model: Model,
     shapes: Mapping[str, Any] | None = None,
     values: Mapping[str, Any] | None = None,
+    bits: int | None = None,
 ) -> Imported:
     """Translate a model (path, bytes or ModelProto, any opset the onnx package knows) to S1.
 
     shapes: static shapes of inputs by name, or sizes of symbolic dimensions by name.
     values: inputs whose values are fixed while compiling (they are no longer inputs).
+    bits: that weights of f32 are rounded to, see `rounded_weights`; None: they are not.
     Raises InvalidModel, ShapeError, UnsupportedOp.
     """
-    interpreter, results = translate(load.load(model), shapes, values)
+    proto = load.load(model)
+    notes: list[str] = []
+    if bits is not None:
+        proto, errors = with_rounded_weights(proto, bits)
+        notes = [f"weights of {len(errors)} operators have {bits} bits", *map(str, errors)]
+    interpreter, results = translate(proto, shapes, values)
     b = interpreter.b
     text = b.module(results, index_checks(b, [value for _, value in results]))
     inputs = [(v.shape, v.dtype, name) for v, name in b.arguments]
@@ -72,6 +82,7 @@ def import_onnx(
         b.constants,
         tuple(TensorSpec(name, shape, dtype) for shape, dtype, name in inputs),
         tuple(TensorSpec(name, v.shape, v.dtype) for name, v in results),
+        tuple(notes),
     )
 
 

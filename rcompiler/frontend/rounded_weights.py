@@ -39,6 +39,12 @@ class WeightError:
     largest: float
     rms: float
 
+    def __str__(self) -> str:
+        return (
+            f"{self.node}: {self.shape[0]} x {self.shape[1]} weights, largest error "
+            f"{self.largest:.2g} of the largest weight, rms {self.rms:.2g}"
+        )
+
 
 def with_rounded_weights(
     model: ModelProto, bits: int, block: int = BLOCK
@@ -69,8 +75,9 @@ class _Rounding:
         given = {value.name for value in graph.input}  # by callers, who may give other weights
         self._constants = {t.name: t for t in graph.initializer if t.name not in given}
         for node in graph.node:
-            if node.op_type == "Constant" and node.attribute[0].name == "value":
-                self._constants[node.output[0]] = node.attribute[0].t
+            tensors = [a.t for a in node.attribute if a.name == "value"]
+            if node.op_type == "Constant" and tensors and node.output:
+                self._constants[node.output[0]] = tensors[0]
         self._known: dict[tuple[str, bool, float], _Replaced] = {}
         self.added: list[TensorProto] = []
         self.errors: list[WeightError] = []
@@ -78,8 +85,9 @@ class _Rounding:
     def replaced(self, node: NodeProto) -> Iterator[NodeProto]:
         """What takes the place of a node: itself, where it has no such weights."""
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        if node.domain not in ("", "ai.onnx") or node.op_type not in ("MatMul", "Gemm"):
-            yield node
+        known = node.domain in ("", "ai.onnx") and node.op_type in ("MatMul", "Gemm")
+        if not known or len(node.input) < 2 or len(node.output) != 1:
+            yield node  # also what is not valid, which the translation tells
             return
         weights = self._constants.get(node.input[1])
         if weights is not None and _fit(weights) and not attributes.get("transA"):

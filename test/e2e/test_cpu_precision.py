@@ -5,12 +5,13 @@ import warnings
 import ml_dtypes
 import numpy as np
 import pytest
+from onnx import numpy_helper
 from rounded_products import ALLOWED, operands, product, run
 from small_networks import SMALL
 
 import rcompiler
 from rcompiler.device.host_flags import LEVEL_FLAGS, host_flags
-from rcompiler.errors import OptionalPassWarning
+from rcompiler.errors import CompilerError, OptionalPassWarning
 from rcompiler.tools.models import build
 
 HALVES = ("f16", "bf16")
@@ -31,6 +32,16 @@ def weighted(rows, steps, columns):
 def compiled(shape, **options):
     model, values, x = weighted(*shape)
     return rcompiler.compile_onnx(model, values=values, **options), x
+
+
+def compiled_constants(shape, **options):
+    """As `compiled`, of a model that holds its constants itself."""
+    model, values, x = weighted(*shape)
+    kept = [value for value in model.graph.input if value.name not in values]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    model.graph.initializer.extend(numpy_helper.from_array(v, k) for k, v in values.items())
+    return rcompiler.compile_onnx(model, **options), x
 
 
 @pytest.mark.parametrize("precision", HALVES)
@@ -95,6 +106,38 @@ def test_files_hold_weights_of_half_the_size(target, precision, tmp_path):
         model.save(tmp_path / f"{each}.rcx")
         sizes.append((tmp_path / f"{each}.rcx").stat().st_size)
     assert sizes[1] <= 0.55 * sizes[0]
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("target", TARGETS)
+def test_weights_of_few_bits(target, bits, tmp_path):
+    """Symmetric blocks of 32 along the depth: a step is the 2^(bits - 1) - 1st part of the largest
+    weight of a block, and no weight is off by more than half of one.
+    """
+    shape = (3, 1024, 512)
+    exact, x = compiled(shape, target=target)
+    model, _ = compiled_constants(shape, target=target, precision=f"w{bits}")
+    _, w, _ = operands(*shape)
+    blocks = w.reshape(-1, 32, shape[2])
+    most = 2 ** (bits - 1) - 1
+    steps = np.abs(blocks).max(axis=1, keepdims=True) / most
+    rounded = (np.rint(blocks / steps) * steps).reshape(w.shape)
+    _, _, b = operands(*shape)
+    wanted = np.maximum(x.astype(np.float64) @ rounded + b, 0)
+    assert np.abs(model(x)[0] - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    assert np.abs(model(x)[0] - exact(x)[0]).max() > 1e-5 * np.abs(wanted).max()
+    model.save(tmp_path / "m.rcx")
+    assert (tmp_path / "m.rcx").stat().st_size <= w.size * (bits / 8 + 4 / 32) + 64_000
+    first, second = model.report().note.splitlines()
+    assert first == f"weights of 1 operators have {bits} bits"
+    largest = np.abs(rounded - w).max() / np.abs(w).max()
+    assert f"1024 x 512 weights, largest error {largest:.2g} of the largest" in second
+
+
+@pytest.mark.parametrize("target", ["cuda:emulated", "rocm:gfx942"])
+def test_others_than_cpus_have_no_such_weights(target):
+    with pytest.raises(CompilerError, match=f"'w4' is not one of target '{target}', which has f32"):
+        rcompiler.compile_onnx(product(2, 8, 2), target=target, precision="w4")
 
 
 def test_a_text_says_its_precision():

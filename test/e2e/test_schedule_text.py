@@ -16,7 +16,7 @@ import schedule_text as edit
 import rcompiler
 from rcompiler.errors import ArtifactError, DeviceError, InvalidModel, ScheduleError
 from rcompiler.frontend import import_onnx
-from rcompiler.options import Precision
+from rcompiler.options import GpuPrecision
 from rcompiler.tools import models, rc_compile, rc_opt
 
 ROWS, WIDTH = 96, 64  # more than what is merged, or stays on chip from one to the other
@@ -113,7 +113,7 @@ def test_one_that_needs_more_than_this_machine_has_is_refused(model, monkeypatch
 
 
 @pytest.mark.parametrize("target", ["cuda:h200", "cuda:sm_80"])
-@pytest.mark.parametrize("precision", get_args(Precision))
+@pytest.mark.parametrize("precision", get_args(GpuPrecision))
 def test_of_a_gpu_it_gives_the_same_code_in_every_precision(target, precision):
     proto = models.build("two_branch", rows=128, width=64)
     options = {"machine_code": False, "cache": False}

@@ -16,16 +16,28 @@ from support.short_networks import dynamic_products, half_block
 from support.small_networks import FORMS, LOOPS, SMALL
 
 from rcompiler.device.cpu import cpu_device
+from rcompiler.device.host_flags import EXTRA, V4
 from rcompiler.device.record import to_option
-from rcompiler.options import Kernels, Memory, Policy, Precision, RollerPolicy, Roots
+from rcompiler.options import (
+    CpuPrecision,
+    GpuPrecision,
+    Kernels,
+    Memory,
+    Policy,
+    RollerPolicy,
+    Roots,
+)
 
 # CPUs of two execution units by level, and GPUs.
 CPUS = {f"cpu-{level}": to_option(cpu_device(level, 2)) for level in ("x86-64", "v3", "v4")}
+# with all that multiplies words of bytes or bf16
+_WORDS = {"cpu-words": to_option(cpu_device("v4", 2, features=V4 | EXTRA))}
 GPUS = ("cuda:h200", "cuda:sm_80", "rocm:gfx942")
-TARGETS = {**CPUS, **{name: name for name in GPUS}}
+TARGETS = {**CPUS, **_WORDS, **{name: name for name in GPUS}}
 
 # Networks of different structure: those that an option is tried with.
 _VARIED = ("bert_base", "lstm2", "resnet50", "seq2seq")
+_ROUNDED = ("bert_base", "resnet50")
 _EVERYWHERE = ("cpu-v3", "cuda:h200")
 _MATRIX_UNITS = ("cuda:h200", "cuda:sm_80")
 _CHOICES: Mapping[str, tuple[Any, ...]] = {
@@ -48,7 +60,7 @@ SHORT: Mapping[str, Callable[[], ModelProto]] = {
     "dynamic_products": lambda: dynamic_products(33, 100),
     "half_block": lambda: half_block(33, 48),
 }
-_SHORT_TARGETS = (*CPUS, "cuda:h200")
+_SHORT_TARGETS = (*CPUS, *_WORDS, "cuda:h200")
 
 
 @dataclass(frozen=True)
@@ -81,12 +93,12 @@ def cases() -> dict[str, Case]:
     """
     found = [Case(network, target) for network in SHORT for target in _SHORT_TARGETS]
     for network, sizes in SMALL.items():
-        targets = TARGETS if network in _VARIED else _EVERYWHERE
+        targets = (*CPUS, *GPUS) if network in _VARIED else _EVERYWHERE
         found += [Case(network, target, sizes) for target in targets]
         for form in FORMS.get(network, ()):
             found += [Case(network, target, {**sizes, "form": form}) for target in _EVERYWHERE]
     for network, sizes in LOOPS.items():
-        found += [Case(network, target, sizes, looped=True) for target in TARGETS]
+        found += [Case(network, target, sizes, looped=True) for target in (*CPUS, *GPUS)]
     for network in _VARIED:
         for option, values in _CHOICES.items():
             found += [
@@ -98,8 +110,14 @@ def cases() -> dict[str, Case]:
         found += [
             Case(network, target, SMALL[network], {"precision": precision})
             for target in _MATRIX_UNITS
-            for precision in get_args(Precision)[1:]
+            for precision in get_args(GpuPrecision)[1:]
         ]
+    found += [
+        Case(network, target, SMALL[network], {"precision": precision})
+        for network in _ROUNDED
+        for target in ("cpu-v3", *_WORDS)
+        for precision in get_args(CpuPrecision)[1:]
+    ]
     named = {case.name: case for case in found}
     assert len(named) == len(found)
     return named

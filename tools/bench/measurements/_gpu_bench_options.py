@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from measurements._sanitizer import TOOLS
 from measurements._torch_baselines import BASELINES
-from rcompiler.options import Policy, Precision
+from rcompiler.options import GpuPrecision, Policy
 from rcompiler.tools._console import items, positive, seconds, timing_options
 
 NAME = "gpu_bench"
@@ -43,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         f"default: {_MODELS}",
     )  # fmt: skip
     _choice(made, "--policies", get_args(Policy), _POLICIES, "scheduling policies")
-    _choice(made, "--precisions", get_args(Precision), _PRECISIONS, "of products")
+    _choice(made, "--precisions", get_args(GpuPrecision), _PRECISIONS, "of products")
     made.add_argument("--target", default="cuda:h200", metavar="NAME", help="default: cuda:h200")
     made.add_argument("--seed", type=int, default=0, metavar="N", help="of the inputs")
     made.add_argument("-o", "--output", required=True, metavar="DIR", help="folder to add to")
@@ -92,7 +92,7 @@ def _of_folder(parser: argparse.ArgumentParser) -> None:
         help="only these models, or kinds: network, gemm, convolution, stress",
     )  # fmt: skip
     _choice(parser, "--policies", get_args(Policy), None, "only these")
-    _choice(parser, "--precisions", get_args(Precision), None, "only these")
+    _choice(parser, "--precisions", get_args(GpuPrecision), None, "only these")
 
 
 def _choice(

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, get_args
 
 from measurements._shared import print_goals, reached
-from rcompiler.options import Precision
+from rcompiler.options import GpuPrecision
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import (
     complain,
@@ -88,9 +88,9 @@ def _print(figures: Sequence[CompilationFigure]) -> None:
 def _precisions(text: str) -> list[str]:
     names = items(text)
     for name in names:
-        if name not in get_args(Precision):
+        if name not in get_args(GpuPrecision):
             raise argparse.ArgumentTypeError(
-                f"{name!r} is none of {', '.join(get_args(Precision))}"
+                f"{name!r} is none of {', '.join(get_args(GpuPrecision))}"
             )
     return list(dict.fromkeys(names))
 
@@ -107,7 +107,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--precisions", type=_precisions, default=items(_PRECISIONS), metavar="LIST",
-        help=f"of {', '.join(get_args(Precision))}; default: {_PRECISIONS}",
+        help=f"of {', '.join(get_args(GpuPrecision))}; default: {_PRECISIONS}",
     )  # fmt: skip
     parser.add_argument("--json", metavar="FILE", help="write figures and their circumstances")
 
