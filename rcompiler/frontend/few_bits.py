@@ -39,9 +39,13 @@ class BlockWeights:
         return self.numbers.shape[0]
 
     @property
+    def block(self) -> int:
+        return self.numbers.shape[2]
+
+    @property
     def padded(self) -> int:
         """The depth of whole blocks."""
-        return self.numbers.shape[1] * self.numbers.shape[2]
+        return self.numbers.shape[1] * self.block
 
     @property
     def per_word(self) -> int:
@@ -50,13 +54,19 @@ class BlockWeights:
     @property
     def fills_words(self) -> bool:
         """Whether blocks are whole words."""
-        return self.numbers.shape[2] % self.per_word == 0
+        return self.block % self.per_word == 0
 
     @property
     def word_shape(self) -> tuple[int, int, int]:
         """Blocks, words of a block, numbers of a word."""
-        _, blocks, block = self.numbers.shape
-        return blocks, block // self.per_word, self.per_word
+        return self.numbers.shape[1], self.block // self.per_word, self.per_word
+
+    def part(self, first: int, end: int) -> BlockWeights:
+        """Some of the blocks."""
+        own = slice(first, end)
+        zeros = self.zeros[:, own] if isinstance(self.zeros, np.ndarray) else self.zeros
+        depth = min(end * self.block, self.depth) - first * self.block
+        return BlockWeights(self.bits, depth, self.numbers[:, own], self.scales[:, own], zeros)
 
     def words(self) -> np.ndarray:
         """uint32 [panels, blocks, words of a block, LANES], 0 behind the last column."""

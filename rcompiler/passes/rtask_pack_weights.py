@@ -131,6 +131,7 @@ class RTaskPackWeights(OptionalPass):
         for found in candidates:
             value = old.inputs[found.number]
             pays = found.whole and not found.lines and _pays(value, found.rows, found.few)
+            pays = pays and not _of_constants(value)
             if is_constant(value) or pays:
                 return found
         return None
@@ -182,6 +183,13 @@ def _pays(value: ir.Value, rows: int, few: bool) -> bool:
     if _copied(value) is not None:
         return rows >= _SOME_ROWS
     return rows >= _ENOUGH_ROWS and not few
+
+
+def _of_constants(value: ir.Value) -> bool:
+    """Whether `value` is made of constants alone, for the columns of a task at a time."""
+    op = defining(value)
+    inputs = Generic(op).inputs if op is not None and op.name == "linalg.generic" else []
+    return bool(inputs) and all(map(is_constant, inputs))
 
 
 def _copied(value: ir.Value) -> Generic | None:

@@ -16,6 +16,7 @@ After:
 An operator joins its only reader if the kept tiles fit and the cost model expects the two together,
 as rtask-defer-normalisation and rtask-stage-rows will leave them, to be faster than apart:
 
+  weights   the operator makes weights of constants, as of words of a few bits: less EU time.
   traffic   the result is too large for the private caches, and a tile of the reader needs whole
             rows of it (Welder's tile graph, OSDI'23 §3): less EU time.
   hand-off  the operator, spread over all EUs, is too short to be placed on its own, and a tile of
@@ -51,7 +52,7 @@ from rcompiler.linalg.values import (
 )
 from rcompiler.options import Precision
 from rcompiler.passes import OptionalPass
-from rcompiler.passes.forming.stitching import OperatorTree
+from rcompiler.passes.forming.stitching import OperatorTree, unpacks_constants
 from rcompiler.passes.ir.module_device import attached
 from rcompiler.passes.ir.operators import bodies, top_level, with_own_scalars
 from rcompiler.passes.ir.structure import structure
@@ -140,7 +141,8 @@ class _Stitcher:
             # of narrower elements the product kernels read several at once, in place
             if producer is None or element_of(value) not in ("f32", "f64"):
                 continue
-            if not self._can_stitch(producer) or not _only_reader(producer, reader):
+            unpacks = unpacks_constants(producer)
+            if not (unpacks or self._can_stitch(producer)) or not _only_reader(producer, reader):
                 continue
             pair = self._numbered((self._number(reader), ((position,), self._number(producer))))
             tree = OperatorTree(reader, (self._alone(producer),), pair)
@@ -192,7 +194,7 @@ class _Stitcher:
         """What is between two operators, the second of which reads the first."""
         [producer] = (tree.operator for tree in pair.producers)
         first = self._estimate(producer).time
-        if bytes_of(producer.results[0]) > kept_room(self._device):
+        if unpacks_constants(producer) or bytes_of(producer.results[0]) > kept_room(self._device):
             apart = first + self._estimate(pair.operator).time
             return _Link.TRAFFIC if self._together(pair).time < apart else _Link.NONE
         short = first < self._device.eus * self._device.costs.min_task_ns

@@ -159,7 +159,7 @@ def test_attention_with_earlier_keys_is_refused():
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("zeros", ["none", "packed"])
 @pytest.mark.parametrize(("depth", "block"), [(64, 16), (100, 32), (200, 128)])
-@pytest.mark.parametrize("rows", [1, 5, 12])
+@pytest.mark.parametrize("rows", [1, 5, 20])
 def test_weights_of_few_bits(bits: int, zeros: str, depth: int, block: int, rows: int):
     columns, blocks = 24, -(-depth // block)
     a = rng.standard_normal((rows, depth)).astype(np.float32)

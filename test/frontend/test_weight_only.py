@@ -64,10 +64,10 @@ def dequantised(
     return made, rng.standard_normal((rows, depth)).astype(np.float32)
 
 
-def check(made, x: np.ndarray) -> str:
+def check(made, x: np.ndarray, fusion: bool = True) -> str:
     """The model computes what the reference does; its S1."""
     want = ReferenceEvaluator(made).run(None, {"x": x})[0]
-    compiled = rcompiler.compile_onnx(made, eus=1)
+    compiled = rcompiler.compile_onnx(made, eus=1, fusion=fusion)
     np.testing.assert_allclose(compiled(x)[0], want, rtol=1e-5, atol=2e-5 * np.abs(want).max())
     return compiled.stage("linalg")
 
@@ -104,8 +104,18 @@ def test_what_is_multiplied_as_floats(axis: int, block: int, weights: tuple[int,
     assert "math.fma" not in check(*dequantised(1, weights, axis=axis, block=block))
 
 
-def test_rows_that_many_share():
-    assert "math.fma" not in check(*dequantised(9, (64, 24)))
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("weights", [(64, 24), (2112, 40)], ids=["short", "in parts"])
+@pytest.mark.parametrize("fusion", [True, False])
+def test_many_rows_share_weights_that_are_unpacked(weights: tuple, zeros: bool, fusion: bool):
+    made, x = dequantised(17, weights, zeros=zeros)
+    text = check(made, x, fusion=fusion)
+    assert "arith.shrui" in text and "math.fma" not in text
+
+
+def test_many_rows_with_a_scale_for_each_column():
+    made, x = dequantised(20, (1100, 24), "int8", 1, block=0)
+    assert "2x138x4x24xf32" in check(made, x)  # two parts of 552, of whole words
 
 
 def test_words_have_the_first_number_in_the_lowest_bits():

@@ -69,8 +69,8 @@ FAULTS = (
     ),
     Fault(
         "rtask-stitch", "passes/rtask_stitch.py",
-        "if not self._can_stitch(producer) or not _only_reader(producer, reader):",
-        "if not self._can_stitch(producer):",
+        "if not (unpacks or self._can_stitch(producer)) or not _only_reader(producer, reader):",
+        "if not (unpacks or self._can_stitch(producer)):",
         "passes/rtask-stitch.mlir", "text", "error",
     ),
     Fault(

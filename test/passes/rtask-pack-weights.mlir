@@ -149,3 +149,29 @@ func.func @all_pairs(%x: tensor<2x64xi32>, %f: tensor<2x64xi32>) -> tensor<2x64x
   } -> tensor<2x64xi32>
   return %y : tensor<2x64xi32>
 }
+
+// Weights that are made of words of a few bits are not copied, however many rows read them.
+// CHECK-LABEL: func.func @unpacked
+// CHECK:         %[[U:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<64x48xi32>, tensor<48xf32>)
+// CHECK:         ins(%arg0, %[[U]] : tensor<512x64xf32>, tensor<64x48xf32>)
+func.func @unpacked(%x: tensor<512x64xf32>) -> tensor<512x48xf32> {
+  %words = arith.constant dense_resource<w_9> : tensor<64x48xi32>
+  %scales = arith.constant dense_resource<w_10> : tensor<48xf32>
+  %e = tensor.empty() : tensor<64x48xf32>
+  %w = linalg.generic {indexing_maps = [affine_map<(k, n) -> (k, n)>, affine_map<(k, n) -> (n)>, affine_map<(k, n) -> (k, n)>], iterator_types = ["parallel", "parallel"]} ins(%words, %scales : tensor<64x48xi32>, tensor<48xf32>) outs(%e : tensor<64x48xf32>) {
+  ^bb0(%word: i32, %scale: f32, %o: f32):
+    %f = arith.sitofp %word : i32 to f32
+    %s = arith.mulf %f, %scale : f32
+    linalg.yield %s : f32
+  } -> tensor<64x48xf32>
+  %zero = arith.constant 0.0 : f32
+  %d = tensor.empty() : tensor<512x48xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%d : tensor<512x48xf32>) -> tensor<512x48xf32>
+  %y = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<512x64xf32>, tensor<64x48xf32>) outs(%f : tensor<512x48xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<512x48xf32>
+  return %y : tensor<512x48xf32>
+}

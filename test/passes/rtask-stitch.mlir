@@ -430,3 +430,56 @@ func.func @cell(%x: tensor<1x256xf32>, %h: tensor<1x256xf32>, %u0: tensor<256x25
   }) {kind = "contraction", sym_name = "last"} : () -> tensor<1x256xf32>
   return %last : tensor<1x256xf32>
 }
+
+// -----
+
+#words = affine_map<(k, i, n) -> (n floordiv 16, k, n mod 16)>
+#weights = affine_map<(k, i, n) -> (k, i, n)>
+#left = affine_map<(m, n, k, i) -> (m, k, i)>
+#right = affine_map<(m, n, k, i) -> (k, i, n)>
+#out = affine_map<(m, n, k, i) -> (m, n)>
+
+// Weights that are made of words of a few bits stay on chip, however small they are: of the columns
+// of a task, whole.
+// CHECK-LABEL: func.func @unpacked
+// CHECK-COUNT-1: "rtask.operator"
+// CHECK:         %[[W:.*]] = linalg.generic {{.*}} ins(%cst : tensor<8x16x16xi32>)
+// CHECK:         %[[K:.*]] = "rtask.stage"(%[[W]]) : (tensor<16x8x128xf32>) -> tensor<16x8x128xf32>
+// CHECK:         linalg.generic {{.*}} ins(%arg0, %[[K]]
+// CHECK-NOT:   "rtask.operator"
+// CHECK:       return
+// TILED-LABEL: "rtask.kernel"
+// TILED:         "rtask.stage"(%{{.*}}) {axes = array<i64: -1, -1, 1>,
+// TILED-LABEL: func.func @unpacked
+func.func @unpacked(%x: tensor<64x16x8xf32>) -> tensor<64x128xf32> {
+  %words = arith.constant dense_resource<w_0> : tensor<8x16x16xi32>
+  %w = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<16x8x128xf32>
+    %a = linalg.generic {indexing_maps = [#words, #weights], iterator_types = ["parallel", "parallel", "parallel"]} ins(%words : tensor<8x16x16xi32>) outs(%e : tensor<16x8x128xf32>) {
+    ^bb0(%word: i32, %o: f32):
+      %four = arith.constant 4 : index
+      %mask = arith.constant 15 : i32
+      %i = linalg.index 1 : index
+      %p = arith.muli %i, %four : index
+      %s = arith.index_cast %p : index to i32
+      %r = arith.shrui %word, %s : i32
+      %q = arith.andi %r, %mask : i32
+      %f = arith.sitofp %q : i32 to f32
+      linalg.yield %f : f32
+    } -> tensor<16x8x128xf32>
+    "rtask.yield"(%a) : (tensor<16x8x128xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "weights"} : () -> tensor<16x8x128xf32>
+  %y = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<64x128xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<64x128xf32>) -> tensor<64x128xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<64x16x8xf32>, tensor<16x8x128xf32>) outs(%f : tensor<64x128xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<64x128xf32>
+    "rtask.yield"(%a) : (tensor<64x128xf32>) -> ()
+  }) {kind = "contraction", sym_name = "product"} : () -> tensor<64x128xf32>
+  return %y : tensor<64x128xf32>
+}

@@ -46,7 +46,10 @@ def _matmul_nbits(ctx: Context) -> Value:
         scales.array.astype(np.float32).reshape(columns, blocks),
         _zero_points(ctx, zeros, (columns, blocks), bits),
     )
-    out = times_weights(ctx.b, a, weights)
+    if a.size and weights.fills_words:
+        out = times_weights(ctx.b, a, weights)
+    else:
+        out = ctx.b.matmul(a, ctx.b.constant(weights.dense(), a.dtype), a.dtype)
     return out if bias is None else ctx.b.elementwise(lambda s, x, y: x + y, out, bias)
 
 

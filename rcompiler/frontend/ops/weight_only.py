@@ -3,8 +3,7 @@
     x @ ((q - zero) * scale)
 
 for constant q of 2, 4 or 8 bits, with one scale, one for each column, or one for each block of a
-column (DequantizeLinear with block_size). What does not suit is multiplied as floats, and so are
-products with many rows.
+column (DequantizeLinear with block_size). What does not suit is multiplied as floats.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ import numpy as np
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Quantised, Value
 from rcompiler.frontend.few_bits import WORD, BlockWeights, in_blocks
-from rcompiler.frontend.ops.word_products import suits_words, times_words
+from rcompiler.frontend.ops.word_products import times_weights
 from rcompiler.frontend.registry import Context
 
+_PART = 1024  # steps of the depth, at most, of one scale
 _BITS = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "int8": 8, "uint8": 8}
 
 
@@ -28,9 +28,9 @@ def weight_only_matmul(ctx: Context, a: Value, w: Value, *, by_rows: bool = Fals
     if made is None or w.rank != 2 or not a.rank or a.dtype == "float64" or a.dtype != w.dtype:
         return None
     weights = _weights(made, 1 if by_rows else 0)
-    if weights is None or not suits_words(a, weights):
+    if weights is None or not weights.fills_words or not a.size:
         return None
-    return times_words(ctx.b, a, weights)
+    return times_weights(ctx.b, a, weights)
 
 
 def _weights(made: Quantised, depth: int) -> BlockWeights | None:
@@ -44,7 +44,7 @@ def _weights(made: Quantised, depth: int) -> BlockWeights | None:
         return None
     numbers = _by_columns(made.value, depth)
     extent, per_word = numbers.shape[1], WORD // bits
-    block = made.block or -(-extent // per_word) * per_word
+    block = made.block or _equal_parts(extent, per_word)
     blocks = -(-extent // block)
     unsigned = 1 << bits - 1 if dtypes.is_signed(made.value.dtype) else 0
     scales = _spread(made, made.scale, depth, (len(numbers), blocks))
@@ -56,6 +56,12 @@ def _weights(made: Quantised, depth: int) -> BlockWeights | None:
         scales,
         _one_if_equal(np.asarray(zeros + np.float32(unsigned), np.float32)),
     )
+
+
+def _equal_parts(extent: int, per_word: int) -> int:
+    """Blocks of whole words for a depth whose scales do not change along it."""
+    share = -(-extent // -(-extent // _PART))
+    return -(-share // per_word) * per_word
 
 
 def _by_columns(value: Value, depth: int) -> np.ndarray:

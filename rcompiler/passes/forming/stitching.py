@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.dialects import rtask
-from rcompiler.dialects.uses import tensors_used
-from rcompiler.linalg.values import STAGE, ops_of, yielded
+from rcompiler.dialects.uses import captures, tensors_used
+from rcompiler.linalg.constants import is_constant
+from rcompiler.linalg.values import STAGE, ops_of, string, yielded
 from rcompiler.passes.ir.clone import remap
 
 
@@ -96,3 +97,11 @@ def _sort(operator: ir.Operation, order: Sequence[int]) -> None:
     if [*order] != [*range(len(body))]:
         for number in order:
             body[number].move_before(end)
+
+
+def unpacks_constants(op: ir.Operation) -> bool:
+    """Whether an operator computes something of constants alone, element by element."""
+    if op.name != "rtask.operator" or string(op, "kind") != "elementwise":
+        return False
+    found = captures(op)
+    return bool(found) and all(map(is_constant, found))
