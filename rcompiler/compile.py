@@ -20,7 +20,7 @@ from rcompiler.codegen import emit
 from rcompiler.device.cpu import lacking
 from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.model import Device
-from rcompiler.device.target import canonical, is_host, kind_name
+from rcompiler.device.target import canonical, cpu_targets, is_host, kind_name
 from rcompiler.driver import isolate
 from rcompiler.driver.compilation import Compilation
 from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_model
@@ -47,7 +47,7 @@ from rcompiler.passes.constants.model_context import ModelContext
 from rcompiler.passes.ir.module_device import ATTRIBUTE, Attached, attached
 from rcompiler.passes.tiles.named_ops import generalise
 from rcompiler.passes.tiling.claims import check_claims
-from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.artifact import Artifact, together
 from rcompiler.runtime.program import MAX_EUS
 from rcompiler.schedule_text import is_schedule_form, mlir_form
 from rcompiler.tuning.compiled import checked_budget, tuned_model
@@ -86,7 +86,9 @@ def compile_onnx(
         model: path, bytes or onnx.ModelProto.
         target: "cpu" (this host), "cpu:v3", "cpu:x86-64", "cpu:v4+vnni" (a level with features
             beside it, also one that this host lacks), "cuda:h200" and the like, "cuda:emulated",
-            "rocm:gfx942" (compiled, not run), or a device file.
+            "rocm:gfx942" (compiled, not run), or a device file. Several CPUs with commas between
+            them, as in "cpu:x86-64,cpu:v3,cpu:v4+vnni", make one model, whose file has code for
+            each: the best that a machine runs is taken where it is loaded.
         device: the figures that tiles are chosen by: a device record, the path or the name of one,
             or "default"; None for $RC_DEVICE, else this machine's, which are measured once and kept
             in the cache (default figures without a cache).
@@ -169,6 +171,28 @@ def compile_onnx(
         machine_code=machine_code,
         or_wave=policy is None,
     )
+    targets = cpu_targets(target) if isinstance(target, str) else [target]
+    if len(targets) > 1 and tune != "off":
+        raise CompilerError(
+            f"tune={tune!r} measures for one target, and {target!r} are {len(targets)}; leave it "
+            "out, or compile for each alone"
+        )
+    artifacts: list[Artifact] = []
+    for name in targets:
+        base = _base(name, precision, tune)
+        by = replace(options, target=canonical(name))
+        chosen = given_device(name, base, device)
+        if tune in ("warmup", "online"):
+            return tuned_model(model, shapes, values, by, base, chosen, budget, progress)
+        run = Compilation(by, base, CompilationSteps(progress))
+        artifacts += run.from_onnx(model, shapes, values, chosen, [by])
+    return compiled_model(together(artifacts))
+
+
+def _base(target: str, precision: Precision, tune: Tune) -> Device:
+    """The device of a target, with default figures if it is this host. Raises DeviceError, and
+    CompilerError for options that are not for it.
+    """
     base = target_device(target)
     _check_precision(precision, target, base)
     if not base.is_cpu and tune != "off":
@@ -181,13 +205,7 @@ def compile_onnx(
             f"tune={tune!r} runs kernels on this machine, which has no {', '.join(missing)} for "
             f"target {target!r}; leave it out, or compile on a machine that has"
         )
-    options = replace(options, target=canonical(target))
-    chosen = given_device(target, base, device)
-    if tune in ("warmup", "online"):
-        return tuned_model(model, shapes, values, options, base, chosen, budget, progress)
-    run = Compilation(options, base, CompilationSteps(progress))
-    [artifact] = run.from_onnx(model, shapes, values, chosen, [options])
-    return compiled_model(artifact)
+    return base
 
 
 def compile_policies(

@@ -15,7 +15,7 @@ import numpy as np
 
 from rcompiler.driver.certified import prove
 from rcompiler.driver.gpu_devices import open_device
-from rcompiler.driver.model_views import model_html, model_text
+from rcompiler.driver.model_views import model_html, model_text, taken_text
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError, ScheduleError
 from rcompiler.report import Report
 from rcompiler.runtime import tables
@@ -101,7 +101,9 @@ class Explained(Closable):
         """
         if REPORT not in self.artifact.stages:
             raise CompilerError("the compiled model carries no report; compile the model again")
-        return Report.from_json(self.artifact.stages[REPORT])
+        report = Report.from_json(self.artifact.stages[REPORT])
+        levels = self.artifact.levels
+        return report.noted(taken_text(self.artifact)) if levels else report
 
     def constants(self) -> dict[str, np.ndarray]:
         """The weights that the text of stage "vdevice" names: uint8 bytes by key, read-only.

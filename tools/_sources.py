@@ -125,8 +125,9 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         "--target",
         metavar="NAME",
         help="cpu (default), cpu:v3, cpu:x86-64, cpu:v4+vnni (a level, features beside it) and the "
-        "like, cuda:h200 and the like, cuda:emulated, rocm:gfx942 (compiled, not run), or a device "
-        "file",
+        "like, or several of these with commas, of which the best is taken where the model is "
+        "loaded; cuda:h200 and the like, cuda:emulated, rocm:gfx942 (compiled, not run), or a "
+        "device file",
     )
     group.add_argument(
         "--device",

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from rcompiler.driver.model_views import taken_text
 from rcompiler.errors import CompilerError
 from rcompiler.model import GpuModel, Model
 from rcompiler.runtime.gpu.image import GpuImage
@@ -56,6 +57,8 @@ def _run(options: argparse.Namespace) -> int:
         feeds = read_inputs(options.inputs, model.inputs)
     else:
         feeds = random_inputs(model.inputs, options.seed, parse_ranges(options.range))
+    if model.artifact.levels:
+        print(f"{source.name}: {taken_text(model.artifact)}")
     start = time.perf_counter()
     outputs = model(**feeds)
     print(f"{source.name}: {(time.perf_counter() - start) * 1e3:.3f} ms (first run)")
@@ -90,6 +93,11 @@ def _needs(model: Model) -> int:
         memory = artifact.arena_bytes + artifact.constants.size
         rows = [
             ("CPU", ", ".join(artifact.cpu_flags) or "x86-64"),
+            *(
+                (f"CPU, for {level.target}", ", ".join(level.cpu_flags))
+                for level in artifact.levels
+                if level.target != artifact.target
+            ),
             ("threads", str(model.eus)),
             ("memory", f"{memory} bytes, inputs and outputs beside"),
         ]

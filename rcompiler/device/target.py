@@ -57,6 +57,26 @@ def canonical(target: str) -> str:
     return f"{kind}:{InstructionSet.named(name).name}" if name and is_host(target) else target
 
 
+def cpu_targets(target: str) -> list[str]:
+    """The targets of one model: of "cpu:v3,cpu:v4+vnni" each, else the one that is named.
+
+    Raises DeviceError where one of several is no CPU by name, or is there twice.
+    """
+    names = target.split(",")
+    if len(names) == 1 or not target.startswith("cpu"):
+        return [target]
+    for name in names:
+        if name == "cpu" or name.partition(":")[0] != "cpu":
+            raise DeviceError(
+                f"target {target!r}: {name!r} is no CPU by name; several targets of a model are "
+                "CPUs, as in 'cpu:v3,cpu:v4+vnni'"
+            )
+    found = list(map(canonical, names))
+    if len(set(found)) < len(found):
+        raise DeviceError(f"target {target!r} names a CPU twice; name each once")
+    return found
+
+
 def kind_name(device: Device) -> str:
     """The kind and instruction set of a device: "cpu:v4+vnni", "cuda:sm_80"."""
     level = device.level_name

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from rcompiler.model import Explained, Model, model_of
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.executable import lacking_flags, require_flags
+from rcompiler.runtime.cpu_needs import lacking_flags, require_flags, require_one
 
 
 class CrossCompiledModel(Explained):
@@ -69,6 +69,8 @@ class CrossCompiledModel(Explained):
 
     def _refuse(self) -> NoReturn:
         self.check_open()
+        if self.artifact.levels:
+            require_one(self.artifact.levels)
         require_flags(self.artifact.target, self.artifact.cpu_flags)
         raise AssertionError("this CPU has what it lacked when the model was compiled")
 

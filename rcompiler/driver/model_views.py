@@ -39,6 +39,16 @@ def model_html(what: str, artifact: Artifact, eus: int, closed: bool) -> str:
     return html_table(_title(what, artifact, eus, closed), ("", "name", "shape", "dtype"), rows)
 
 
+def taken_text(artifact: Artifact) -> str:
+    """Of a model for several CPUs, which of its levels was taken.
+
+    Args:
+        artifact: with levels.
+    """
+    levels = ", ".join(level.target for level in artifact.levels)
+    return f"level {artifact.target}, of {levels}"
+
+
 def _title(what: str, artifact: Artifact, eus: int, closed: bool) -> str:
     units = "1 EU" if eus == 1 else f"{eus} EUs"
     target = artifact.provenance.get("target", artifact.target)  # as the user named it

@@ -20,7 +20,7 @@ from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.pipelines.rc_tile_kernels import RcTileKernels
 from rcompiler.profiler.operands import Operands
-from rcompiler.runtime.executable import require_flags
+from rcompiler.runtime.cpu_needs import require_flags
 from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
 

@@ -10,9 +10,9 @@ results, whatever the stage texts and provenance say.
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,10 @@ from rcompiler.errors import ArtifactError
 from rcompiler.runtime import code_section, container, storage
 from rcompiler.runtime.code_section import Code
 from rcompiler.runtime.container import MappedFile
+from rcompiler.runtime.cpu_needs import Needs, first_that_runs
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.image import Image
+from rcompiler.runtime.levels import LEVELS, Level, merged, ordered, parted
 from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty, room_for
 from rcompiler.runtime.program import (
     MAX_BYTES,
@@ -71,6 +73,9 @@ class Artifact:
         ranges: of inputs whose elements are indices.
         checks: of indices that the model computes; external bases behind those of the outputs.
         storage: which of the constants a file does not have, because a load makes them.
+        levels: of a model for several CPUs what each level of it needs, the best first, this one
+            among them; else none.
+        others: its other levels, as its file has them.
 
     Raises:
         ArtifactError: the constants are no block of bytes.
@@ -92,6 +97,8 @@ class Artifact:
     ranges: tuple[IndexRange, ...] = ()
     checks: tuple[IndexCheck, ...] = ()
     storage: Storage = field(default_factory=Storage)
+    levels: tuple[Needs, ...] = ()
+    others: tuple[Level, ...] = ()
 
     def __post_init__(self) -> None:
         constants = self.constants
@@ -200,7 +207,8 @@ class Artifact:
             sha256: read the file only if this (64 hex digits) is its digest.
 
         Returns:
-            What `save` has written.
+            What `save` has written; of a model for several CPUs the best level that this machine
+            runs, and the best of all where it runs none.
 
         Raises:
             ArtifactError: naming the file, the reason and what to do.
@@ -233,6 +241,13 @@ class Artifact:
 
     def _whole(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and sections of the file."""
+        alone = self._alone()
+        if self.others:
+            return merged([alone, *self.others])
+        return dict(alone.header), dict(alone.sections)
+
+    def _alone(self) -> Level:
+        """What a file of this level alone holds."""
         header, sections = self._header(), self._sections()
         header |= {"certificate": self.certificate, "provenance": dict(self.provenance)}
         if self.storage.recipes:
@@ -240,7 +255,7 @@ class Artifact:
             sections[_WEIGHTS] = self.storage.section(self.constants)
         for name in self.stages:
             sections[_STAGE + name] = _packed(self.stages, name)
-        return header, dict(sorted(sections.items()))
+        return Level(header, dict(sorted(sections.items())))
 
     def _header(self) -> dict[str, Any]:
         """The part of the header that decides the results, as the certificate covers it."""
@@ -282,6 +297,14 @@ def _checked(
 
     full, file: see `storage.loaded`.
     """
+    if LEVELS in header:
+
+        def read() -> list[Level]:
+            with _named(path):
+                return parted(header, sections)
+
+        levels = container.decoded(str(path), read)
+        return _taken(levels, lambda level: _checked(path, *level, full, file))
 
     def decode() -> tuple[Artifact, str, Mapping[str, Any]]:
         with _named(path):
@@ -295,6 +318,37 @@ def _checked(
     with _named(path):
         artifact.check()
     return artifact
+
+
+def _taken(levels: Sequence[Level], artifact: Callable[[Level], Artifact]) -> Artifact:
+    """The best level that this machine runs, with all others beside it; of all where it runs none.
+
+    artifact: of a level.
+    """
+    needs = tuple(level.needs for level in levels)
+    taken = first_that_runs(needs) or 0
+    found = artifact(levels[taken])
+    others = *levels[:taken], *levels[taken + 1 :]
+    certificate = found.certificate  # which does not cover what is beside it
+    found = replace(found, levels=needs, others=others)
+    found.__dict__["certificate"] = certificate
+    return found
+
+
+def together(artifacts: Sequence[Artifact]) -> Artifact:
+    """One model for several CPUs: the best level that this machine runs, with all others beside it.
+
+    Args:
+        artifacts: of one model, each for another CPU.
+
+    Raises:
+        ArtifactError: their inputs or outputs differ, or they are too many.
+    """
+    if len(artifacts) == 1:
+        return artifacts[0]
+    by_needs = {Needs(each.target, each.cpu_flags): each for each in artifacts}
+    levels = ordered([each._alone() for each in artifacts])
+    return _taken(levels, lambda level: by_needs[level.needs])
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from rcompiler.runtime.cpu_needs import Needs
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.program import KernelEntry
@@ -59,21 +60,31 @@ class Code:
 
 def unpacked(section: np.ndarray) -> Code:
     """From the bytes of a file; wrong ones raise what `container.decoded` catches."""
-    data = section.tobytes()
-    end = len(data) - _SIZE.size
-    if end < 0:
-        raise ValueError
-    [size] = _SIZE.unpack(data[end:])
-    if size > end:
-        raise ValueError
-    facts: Any = json.loads(data[end - size : end])
+    facts, content = _parts(section)
     return Code(
-        _image(facts["image"], data[: end - size]),
+        _image(facts["image"], content.tobytes()),
         tuple(_kernel(*entry) for entry in facts["kernels"]),
         string(facts["target"]),
         strings(facts["cpu_flags"]),
         facts.get("boxes"),
     )
+
+
+def needs(section: np.ndarray) -> Needs:
+    """What the code needs, of the bytes of a file; wrong ones raise as of `unpacked`."""
+    facts, _ = _parts(section)
+    return Needs(string(facts["target"]), strings(facts["cpu_flags"]))
+
+
+def _parts(section: np.ndarray) -> tuple[Any, np.ndarray]:
+    """The facts, and the content of the image."""
+    end = section.size - _SIZE.size
+    if end < 0:
+        raise ValueError
+    [size] = _SIZE.unpack(section[end:].tobytes())
+    if size > end:
+        raise ValueError
+    return json.loads(section[end - size : end].tobytes()), section[: end - size]
 
 
 def _image(entry: Any, content: bytes) -> Image | GpuImage:

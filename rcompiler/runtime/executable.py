@@ -1,7 +1,7 @@
 """A loaded model: numpy arrays in, a list of numpy arrays out."""
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from os import getpid
 from pathlib import Path
@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from rcompiler.device.cgroups import usable_cpus
-from rcompiler.device.host_flags import host_flags
-from rcompiler.device.tile_permission import request_tiles
 from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime import tables
 from rcompiler.runtime.arguments import Arrays, Parameter, call_arguments, parameters
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.binding import Binding
 from rcompiler.runtime.closing import Closable
+from rcompiler.runtime.cpu_needs import require_flags, require_one
 from rcompiler.runtime.image import Image, LoadedImage
 from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.loaded_schedule import LoadedSchedule
@@ -87,6 +86,8 @@ class Executable(Closable):
                 f"the model is compiled for '{artifact.target}', which is no CPU; load it with "
                 "rcompiler.load, on a machine that has such a device"
             )
+        if artifact.levels:
+            require_one(artifact.levels)
         require_flags(artifact.target, artifact.cpu_flags)
         others = plans.others if plans else ()
         check_plans(artifact, others)
@@ -315,35 +316,3 @@ def _busy(artifact: Artifact) -> int:
             if eu > most and any(op not in (tables.BARRIER, tables.END) for _, op, _ in steps):
                 most = eu
     return most
-
-
-def lacking_flags(needed: Sequence[str]) -> list[str]:
-    """Which of the flags that code needs this CPU lacks, sorted.
-
-    Args:
-        needed: as for `require_flags`.
-    """
-    return sorted(set(needed) - host_flags())
-
-
-def require_flags(what: str, needed: Sequence[str]) -> None:
-    """Refuse code for another processor, and get the permission that tile registers need.
-
-    Args:
-        what: the target of the code.
-        needed: flags of the features that it uses, as `host_flags` has them.
-
-    Raises:
-        ArtifactError: this CPU lacks one of them.
-        DeviceError: Linux does not let this process use tile registers.
-    """
-    if missing := lacking_flags(needed):
-        raise ArtifactError(
-            f"code for target '{what}': this CPU lacks {', '.join(missing)}; "
-            "compile the model on this machine, or for target x86-64"
-        )
-    if "amx_tile" in needed and (reason := request_tiles()) is not None:
-        raise DeviceError(
-            f"code for target '{what}' uses tile registers (AMX), which Linux does not give this "
-            f"process ({reason}); compile the model for target cpu:v4+vnni"
-        )

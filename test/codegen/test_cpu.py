@@ -19,7 +19,7 @@ from rcompiler.codegen.cpu import (
 )
 from rcompiler.codegen.relocatable import parse
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError
-from rcompiler.runtime.executable import require_flags
+from rcompiler.runtime.cpu_needs import require_flags
 
 SOURCE = """module {{ llvm.func @{name}(%o: !llvm.ptr, %f: i64, %n: i64, %s: i64) {{
   %p = llvm.load %o : !llvm.ptr -> !llvm.ptr
@@ -185,10 +185,10 @@ def test_a_forked_child_has_workers_of_its_own_and_all_are_cleaned_up():
 
 def test_tile_registers_that_linux_does_not_give_are_said(monkeypatch):
     flags = frozenset({"amx_tile", "amx_int8"})
-    monkeypatch.setattr("rcompiler.runtime.executable.host_flags", lambda: flags)
+    monkeypatch.setattr("rcompiler.runtime.cpu_needs.host_flags", lambda: flags)
     asked = []
     monkeypatch.setattr(
-        "rcompiler.runtime.executable.request_tiles",
+        "rcompiler.runtime.cpu_needs.request_tiles",
         lambda: asked.append(True) or "Operation not permitted",
     )
     require_flags("host", [])
