@@ -51,7 +51,7 @@ def test_features_have_one_order(beside):
 def test_what_the_names_stand_for():
     tiles = InstructionSet.named("v4+vnni+amx")
     assert tiles.features == V4 | {"avx512vnni"} | TILES
-    assert tiles.flags == LEVEL_FLAGS["v4"] | {"avx512_vnni", "amx_tile", "amx_int8"}
+    assert tiles.flags == LEVEL_FLAGS["v4"] | {"avx512_vnni", "amx_tile", "amx_int8", "amx_bf16"}
     assert Target.of(tiles).name == "x86-64-v4+vnni+amx"
     assert Target.of(tiles).cpu == "x86-64-v4"
     assert Target.of(tiles).features == "+amx-int8,+amx-tile,+avx512vnni"
