@@ -54,12 +54,13 @@ def test_what_the_names_stand_for():
     assert tiles.flags == LEVEL_FLAGS["v4"] | {"avx512_vnni", "amx_tile", "amx_int8", "amx_bf16"}
     assert Target.of(tiles).name == "x86-64-v4+vnni+amx"
     assert Target.of(tiles).cpu == "x86-64-v4"
-    assert Target.of(tiles).features == "+amx-int8,+amx-tile,+avx512vnni"
+    assert Target.of(tiles).features == "+amx-bf16,+amx-int8,+amx-tile,+avx512vnni"
     # the dot products of a v3 are other instructions than those of a v4
     assert InstructionSet.named("v3+vnni").added == {"avxvnni"}
     assert cpu_device("v3+vnni").dots == cpu_device("v4+vnni").dots == {"i8"}
     assert cpu_device("v4+bf16").dots == {"bf16"}
-    assert cpu_device("v4+amx").has_tiles and not cpu_device("v4+vnni").has_tiles
+    assert cpu_device("v4+amx").tile_elements == {"i8", "bf16"}
+    assert not cpu_device("v4+vnni").tile_elements
 
 
 def test_what_a_level_has_no_name_for_is_left_out():
