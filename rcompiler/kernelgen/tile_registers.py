@@ -23,7 +23,7 @@ from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.reader import NeedsScalars, Reader
 from rcompiler.kernelgen.tile_order import step_of
-from rcompiler.kernelgen.tile_shapes import COLUMNS, ROWS, SUMS, TileShapes
+from rcompiler.kernelgen.tile_shapes import COLUMNS, ROWS, SUMS, WORD, TileShapes
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.constants import scalar_of
@@ -33,7 +33,6 @@ from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import defining
 from rcompiler.roller.tile_cover import MOST, TileCover, tile_cover
 
-_WORD = 4  # bytes
 # by the element, and whether the factor of the rows, and that of the columns, is signed
 _PRODUCTS = {
     ("i8", True, True): "tdpbssd",
@@ -89,7 +88,7 @@ class _Product:
     @property
     def item(self) -> int:
         """Bytes of an element of the factors."""
-        return _WORD // self.group.steps
+        return WORD // self.group.steps
 
     @property
     def shapes(self) -> TileShapes:
@@ -139,7 +138,7 @@ class TileProducts:
         self._begin(generic, tiles, positions, waiting)
         self._multiply(generic, tiles)
         for register, place in self._places(tiles, buffer):
-            self._tile("tilestored64", register, buffer, place, cover.across * lanes * _WORD)
+            self._tile("tilestored64", register, buffer, place, cover.across * lanes * WORD)
         return [[each] for each in waiting]
 
     def loaded(self, sums: Waiting) -> Val:
@@ -241,7 +240,7 @@ class TileProducts:
             self._e.store(started, sums.buffer.pointer, sums.offset)
         buffer = waiting[0].buffer
         for register, place in self._places(tiles, buffer):
-            stride = buffer.shape[1] * buffer.shape[2] * _WORD
+            stride = buffer.shape[1] * buffer.shape[2] * WORD
             self._tile("tileloadd64", register, buffer, place, stride)
 
     def _multiply(self, generic: Generic, tiles: _Product) -> None:

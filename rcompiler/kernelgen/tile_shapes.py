@@ -17,7 +17,7 @@ import numpy as np
 
 SUMS, COLUMNS, ROWS = range(4), (4, 5), (6, 7)  # registers
 _MARK = "// tiles of "
-_WORD, _BYTES = 4, 64  # bytes of a word, and of a whole row
+WORD, _BYTES = 4, 64  # bytes of a word, and of a whole row
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class TileShapes:
         for registers, rows, width in (
             (SUMS, self.rows, _BYTES),
             (COLUMNS, self.words, _BYTES),
-            (ROWS, self.rows, self.words * _WORD),
+            (ROWS, self.rows, self.words * WORD),
         ):
             for register in registers:
                 widths[register], counts[register] = width, rows

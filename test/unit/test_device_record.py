@@ -81,7 +81,7 @@ def test_levels_can_be_forced_down_and_up(tmp_path):
     forced = detect_cpu("x86-64", **files)
     assert (forced.lanes(4), forced.vector_registers, forced.features) == (4, 16, frozenset())
     above = detect_cpu("v4+amx+vnni", **files)
-    assert (above.lanes(4), above.vector_registers, above.has_tiles) == (16, 32, True)
+    assert (above.lanes(4), above.vector_registers, bool(above.tile_elements)) == (16, 32, True)
     assert above.features == LEVELS["v4"] | {"avx512vnni"} | TILES
     assert above.level("L3").capacity == 32 << 20  # the caches are those of the host
     with pytest.raises(DeviceError, match="'v5' is unknown"):
@@ -92,7 +92,7 @@ def test_what_a_host_lacks_is_what_code_would_use(tmp_path):
     files = host(tmp_path, ALL)
     cpuinfo = files["cpuinfo"]
     assert lacking(detect_cpu(**files), cpuinfo) == lacking(cpu_device("v4+vnni"), cpuinfo) == []
-    assert lacking(cpu_device("v4+vnni+amx"), cpuinfo) == ["amx-int8", "amx-tile"]
+    assert lacking(cpu_device("v4+vnni+amx"), cpuinfo) == ["amx-bf16", "amx-int8", "amx-tile"]
     # code for v4 has no use for AVX-VNNI, which Zen 5 has, too
     zen5 = cpu_device("v4", features=LEVELS["v4"] | {"avx512vnni", "avxvnni"})
     assert lacking(zen5, cpuinfo) == []
