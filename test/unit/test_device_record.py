@@ -112,7 +112,8 @@ def test_what_is_expected_of_a_cpu_that_is_not_here():
     assert found.features == LEVELS["v4"] | {"avx512vnni"} | TILES
     # twice the lanes; nothing is known of dot products, and of tile registers 16 x 64 each cycle
     assert dict(found.compute.peaks) == {"f32": 180.0, "f64": 72.0}
-    assert found.dot_speed("i8") == 4.0 and dict(found.compute.matrix) == {"i8": 2 * 1024 * 3.0}
+    rates = {"i8": 2 * 1024 * 3.0, "bf16": 2 * 512 * 3.0}
+    assert found.dot_speed("i8") == 4.0 and dict(found.compute.matrix) == rates
     assert found.memory == measured.memory and found.costs == measured.costs
     assert found.compute.window == 300 and found.vector_registers == 32
     assert found.measurement.figures == ("clock", "bandwidth L2")
