@@ -184,7 +184,8 @@ def compile_onnx(
         chosen = given_device(name, base, device)
         if tune in ("warmup", "online"):
             return tuned_model(model, shapes, values, by, base, chosen, budget, progress)
-        run = Compilation(by, base, CompilationSteps(progress))
+        steps = CompilationSteps(progress)
+        run = Compilation(by, base, steps, one_of_several=len(targets) > 1)
         artifacts += run.from_onnx(model, shapes, values, chosen, [by])
     return compiled_model(together(artifacts))
 

@@ -80,14 +80,19 @@ class Compilation:
     """One compilation, with the texts of its stages.
 
     target: what code is generated for, with default figures if it is this host. steps: told of
-    each, None for nobody.
+    each, None for nobody. one_of_several: whether the file has the model for other targets, too.
     """
 
     def __init__(
-        self, options: CompileOptions, target: Device, steps: CompilationSteps | None
+        self,
+        options: CompileOptions,
+        target: Device,
+        steps: CompilationSteps | None,
+        *,
+        one_of_several: bool = False,
     ) -> None:
         self.steps = CompilationSteps(None) if steps is None else steps
-        self._options = options
+        self._options, self._one_of_several = options, one_of_several
         self._base = target
         self._target_name = name_of(options.target, target)
         self.device = target  # whose figures decide
@@ -279,7 +284,7 @@ class Compilation:
         weights = arena(tables.memory()[1], "weights of the model")
         arrays = context_of(module.operation).arrays
         placed = write_constants(module.operation, arrays, weights)
-        return tables, Weights(weights, storage_of(placed, weights))
+        return tables, Weights(weights, storage_of(placed, weights, sources=self._one_of_several))
 
     def _artifact(
         self,

@@ -242,12 +242,10 @@ class Artifact:
     def _whole(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and sections of the file."""
         alone = self._alone()
-        if self.others:
-            return merged([alone, *self.others])
-        return dict(alone.header), dict(alone.sections)
+        return merged([Level.of(*alone), *self.others]) if self.others else alone
 
-    def _alone(self) -> Level:
-        """What a file of this level alone holds."""
+    def _alone(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The same of a file of this level alone."""
         header, sections = self._header(), self._sections()
         header |= {"certificate": self.certificate, "provenance": dict(self.provenance)}
         if self.storage.recipes:
@@ -255,7 +253,7 @@ class Artifact:
             sections[_WEIGHTS] = self.storage.section(self.constants)
         for name in self.stages:
             sections[_STAGE + name] = _packed(self.stages, name)
-        return Level(header, dict(sorted(sections.items())))
+        return header, dict(sorted(sections.items()))
 
     def _header(self) -> dict[str, Any]:
         """The part of the header that decides the results, as the certificate covers it."""
@@ -299,12 +297,15 @@ def _checked(
     """
     if LEVELS in header:
 
-        def read() -> list[Level]:
+        def read() -> tuple[list[Level], list[Needs]]:
             with _named(path):
-                return parted(header, sections)
+                levels = parted(header, sections)
+            return levels, [level.needs for level in levels]
 
-        levels = container.decoded(str(path), read)
-        return _taken(levels, lambda level: _checked(path, *level, full, file))
+        levels, needs = container.decoded(str(path), read)
+        return _taken(
+            levels, needs, lambda level: _checked(path, level.header, level.joined(), full, file)
+        )
 
     def decode() -> tuple[Artifact, str, Mapping[str, Any]]:
         with _named(path):
@@ -320,17 +321,18 @@ def _checked(
     return artifact
 
 
-def _taken(levels: Sequence[Level], artifact: Callable[[Level], Artifact]) -> Artifact:
+def _taken(
+    levels: Sequence[Level], needs: Sequence[Needs], artifact: Callable[[Level], Artifact]
+) -> Artifact:
     """The best level that this machine runs, with all others beside it; of all where it runs none.
 
     artifact: of a level.
     """
-    needs = tuple(level.needs for level in levels)
     taken = first_that_runs(needs) or 0
     found = artifact(levels[taken])
     others = *levels[:taken], *levels[taken + 1 :]
     certificate = found.certificate  # which does not cover what is beside it
-    found = replace(found, levels=needs, others=others)
+    found = replace(found, levels=tuple(needs), others=others)
     found.__dict__["certificate"] = certificate
     return found
 
@@ -347,8 +349,8 @@ def together(artifacts: Sequence[Artifact]) -> Artifact:
     if len(artifacts) == 1:
         return artifacts[0]
     by_needs = {Needs(each.target, each.cpu_flags): each for each in artifacts}
-    levels = ordered([each._alone() for each in artifacts])
-    return _taken(levels, lambda level: by_needs[level.needs])
+    levels = ordered([Level.of(*each._alone()) for each in artifacts])
+    return _taken(levels, [each.needs for each in levels], lambda each: by_needs[each.needs])
 
 
 @contextmanager

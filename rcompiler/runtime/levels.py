@@ -3,37 +3,78 @@
     header      {"levels": [{"header": {...}, "sections": {"code": "0 code", ...}}, ...]}
     sections    "0 code", "0 tables", "0 weights", "1 code", ...
 
-A level has the header and the sections that a file of its own would have; two levels whose weights
-are equal byte for byte name one section. The level that needs most of a CPU comes first. What is
-said of a level, its own certificate too, is checked as it is of a file with that level alone.
+A level has the header and the sections that a file of its own would have; where two have equal
+ones, both name the same. Weights of which a load makes some (`storage`) lie in several sections,
+one behind the other, so that levels share the sources of what is made. The level that needs most of
+a CPU comes first. What is said of a level, its own certificate too, is checked as it is of a file
+with that level alone.
 """
 
+from __future__ import annotations
+
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rcompiler.errors import ArtifactError
-from rcompiler.runtime import code_section
+from rcompiler.runtime import code_section, recipes
 from rcompiler.runtime.cpu_needs import Needs
-from rcompiler.runtime.untrusted import string
+from rcompiler.runtime.memory import ALIGNMENT
+from rcompiler.runtime.pieces import Pieces
+from rcompiler.runtime.untrusted import string, strings
 
 LEVELS = "levels"
 MOST_LEVELS = 64
+_WEIGHTS = "weights"
 _SIGNATURE = ("inputs", "outputs")
 
 
 class Level(NamedTuple):
-    """What a file of one level holds; of one that was read, its header describes its sections."""
+    """What a file of one level holds: a header, which describes its sections if it was read, and of
+    each section the pieces.
+    """
 
     header: Mapping[str, Any]
-    sections: Mapping[str, np.ndarray]
+    sections: Mapping[str, tuple[np.ndarray, ...]]
+
+    @staticmethod
+    def of(header: Mapping[str, Any], sections: Mapping[str, np.ndarray]) -> Level:
+        """Of a file of its own; its weights are cut where sources begin and end.
+
+        Args:
+            header, sections: what was made to be written.
+        """
+        pieces: dict[str, tuple[np.ndarray, ...]] = {
+            name: (data,) for name, data in sections.items()
+        }
+        if isinstance(made := header.get(_WEIGHTS), dict):
+            pieces[_WEIGHTS] = _cut(sections[_WEIGHTS], made["recipes"])
+        return Level(header, pieces)
 
     @property
     def needs(self) -> Needs:
         """What its code needs; of a wrong section raises what `container.decoded` catches."""
-        return code_section.needs(self.sections["code"])
+        [code] = self.sections["code"]
+        return code_section.needs(code)
+
+    def joined(self) -> dict[str, Any]:
+        """Its sections as uint8[size], those in pieces as `Pieces`."""
+        return {
+            name: pieces[0] if len(pieces) == 1 else Pieces(pieces)
+            for name, pieces in self.sections.items()
+        }
+
+
+def _cut(weights: np.ndarray, made: Sequence[Any]) -> tuple[np.ndarray, ...]:
+    cuts = {0, weights.size}
+    for recipe in map(recipes.decoded, made):
+        end = recipe.source + recipe.form.nbytes
+        cuts |= {recipe.source, min(weights.size, -(-end // ALIGNMENT) * ALIGNMENT)}
+    return tuple(weights[begin:end] for begin, end in pairwise(sorted(cuts)))
 
 
 def ordered(levels: Sequence[Level]) -> list[Level]:
@@ -62,14 +103,20 @@ def merged(levels: Sequence[Level]) -> tuple[dict[str, Any], dict[str, np.ndarra
         ArtifactError: as `ordered`.
     """
     kept: dict[str, np.ndarray] = {}
-    names: dict[tuple[int, str], str] = {}
+    names: dict[tuple[str, int], str] = {}
     described = []
     for number, level in enumerate(ordered(levels)):
-        places = {}
-        for name, data in level.sections.items():
-            content = data.size, hashlib.sha256(data.data).hexdigest()
-            places[name] = names.setdefault(content, f"{number} {name}")
-            kept.setdefault(places[name], data)
+        places: dict[str, str | list[str]] = {}
+        met: Counter[str] = Counter()  # what is in a level twice is twice in the file
+        for name, pieces in level.sections.items():
+            found = []
+            for part, data in enumerate(pieces):
+                digest = hashlib.sha256(data.data).hexdigest()
+                own = f"{number} {name}" + (f" {part}" if len(pieces) > 1 else "")
+                found.append(names.setdefault((digest, met[digest]), own))
+                met[digest] += 1
+                kept.setdefault(found[-1], data)
+            places[name] = found if len(found) > 1 else found[0]
         header = {name: value for name, value in level.header.items() if name != "sections"}
         described.append({"header": header, "sections": places})
     return {LEVELS: described}, dict(sorted(kept.items()))
@@ -92,16 +139,23 @@ def parted(header: Mapping[str, Any], sections: Mapping[str, np.ndarray]) -> lis
     for entry in entries:
         if LEVELS in entry["header"]:
             raise ValueError
-        places = {name: string(place) for name, place in entry["sections"].items()}
-        described = {name: header["sections"][place] for name, place in places.items()}
-        own = {name: sections[place] for name, place in places.items()}
+        own, described = {}, {}
+        for name, place in entry["sections"].items():
+            if isinstance(place, list):
+                if name != _WEIGHTS or not isinstance(entry["header"].get(_WEIGHTS), dict):
+                    raise ValueError  # the hash of what is joined is not in the file
+                places = strings(place)
+            else:
+                places = (string(place),)
+                described[name] = header["sections"][place]
+            if not places or len({*places}) < len(places):  # no more than the file has
+                raise ValueError
+            own[name] = tuple(sections[each] for each in places)
+            used |= {*places}
         found.append(Level({**entry["header"], "sections": described}, own))
-        used |= {*places.values()}
     if used != {*sections}:
         raise ValueError
     _check_alike([level.header for level in found])
-    for level in found:
-        code_section.needs(level.sections["code"])
     return found
 
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rcompiler.runtime.deferred import Box, Constant, Deferred, reshape, whole, write
+from rcompiler.runtime.pieces import Pieces
 from rcompiler.runtime.untrusted import integer, integers, string
 
 MOST_STEPS = 16
@@ -366,7 +367,7 @@ class Recipe:
         """See `forms`."""
         return forms(self.form, self.steps)
 
-    def made(self, kept: np.ndarray) -> Constant:
+    def made(self, kept: np.ndarray | Pieces) -> Constant:
         """The elements, of the bytes that the file keeps."""
         source = kept[self.source : self.source + self.form.nbytes].view(self.form.dtype)
         return Derived(source.reshape(self.form.shape), *self.steps)

@@ -23,6 +23,7 @@ from rcompiler.runtime import container, recipes
 from rcompiler.runtime.container import PAGE, MappedFile
 from rcompiler.runtime.deferred import write
 from rcompiler.runtime.memory import ALIGNMENT, arena, map_file, require, sealed
+from rcompiler.runtime.pieces import Pieces
 from rcompiler.runtime.recipes import MOST_GROWTH, MOST_STEPS, Recipe
 from rcompiler.runtime.untrusted import integer, string
 
@@ -74,7 +75,7 @@ class Storage:
     """
 
     recipes: tuple[Recipe, ...] = ()
-    aside: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint8))
+    aside: np.ndarray | Pieces = field(default_factory=lambda: np.empty(0, np.uint8))
 
     def check(self, size: int) -> Layout:
         """Where everything lies in the section of so many bytes of weights.
@@ -110,7 +111,7 @@ class Storage:
         kept = np.zeros(laid.aside + self.aside.size, np.uint8)
         for begin, end, place in laid.runs:
             kept[place : place + end - begin] = weights[begin:end]
-        kept[laid.aside :] = self.aside
+        kept[laid.aside :] = self.aside[:]
         return kept
 
     def header(self, weights: np.ndarray) -> dict[str, Any]:
@@ -137,13 +138,15 @@ def _laid(made: Sequence[Recipe], size: int) -> Layout:
 
 
 def loaded(
-    entry: Any, kept: np.ndarray, full: bool, file: MappedFile | None
+    entry: Any, kept: np.ndarray | Pieces, full: bool, file: MappedFile | None
 ) -> tuple[np.ndarray, Storage]:
     """The weights of a file, read-only, of its header and section, and how it keeps them.
 
     Args:
         full: check their sha256, also of many.
-        file: what the section is mapped from; None: it lies in memory, and nothing is shared.
+        kept: the section; pieces stay what `Storage.aside` refers to.
+        file: what the section is mapped from; None: it lies in memory, and nothing is shared. Of
+            pieces nothing is.
 
     Raises:
         ArtifactError: a recipe is impossible, or makes something else than it did for the compiler.
@@ -158,8 +161,11 @@ def loaded(
         raise ArtifactError(
             "artifact: the file keeps too little of the weights; compile the model again"
         )
-    aside = kept[laid.aside :]
-    storage = Storage(made, aside if file is not None else aside.copy())
+    if isinstance(kept, Pieces):
+        file, storage = None, Storage(made, kept.since(laid.aside))
+    else:
+        aside = kept[laid.aside :]
+        storage = Storage(made, aside if file is not None else aside.copy())
     storage.check(size)
     what = "weights of the model"
     largest = max((form.nbytes for recipe in made for form in recipe.forms), default=0)
@@ -184,7 +190,7 @@ def _fill(place: np.ndarray, kept: np.ndarray, file: MappedFile | None) -> None:
     place[pages.stop :] = kept[pages.stop :]
 
 
-def _make_all(made: Sequence[Recipe], kept: np.ndarray, weights: np.ndarray) -> None:
+def _make_all(made: Sequence[Recipe], kept: np.ndarray | Pieces, weights: np.ndarray) -> None:
     """All that is made, on several threads where the system gives them."""
 
     def make(number: int) -> None:

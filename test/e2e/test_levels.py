@@ -15,6 +15,9 @@ from rcompiler.device.target import cpu_targets
 from rcompiler.driver import isolate
 from rcompiler.driver.cross_compiled import CrossCompiledModel
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError
+from rcompiler.runtime import container
+from rcompiler.tools import models
+from rcompiler.tools._reference import reference
 
 MODEL, SHAPE = products(40, 192)
 X = np.random.default_rng(3).standard_normal(SHAPE).astype(np.float32)
@@ -158,3 +161,20 @@ def test_rc_compile(tmp_path):
     out = tmp_path / "m.rcx"
     assert rc_compile.main([str(tmp_path / "m.onnx"), target, "-o", str(out)]) == 0
     assert [each.target for each in rcompiler.load(out).artifact.levels] == NAMES[-2:]
+
+
+def test_weights_are_in_the_file_once(tmp_path):
+    """Each level has them in another order."""
+    model = models.build("two_branch", rows=64, width=256)
+    sizes = {}
+    for target in ("cpu:x86-64", "cpu:v3", "cpu:x86-64,cpu:v3,cpu:v4"):
+        made = rcompiler.compile_onnx(model, target=target, eus=1, cache=False)
+        made.save(tmp_path / "m.rcx")
+        _, sections = container.read(tmp_path / "m.rcx")
+        sizes[target] = sum(data.size for name, data in sections.items() if "weights" in name)
+    one, other, all_three = sizes.values()
+    assert one >= 2 * 256 * 256 * 4 and other >= 2 * 256 * 256 * 4
+    assert all_three < 1.01 * one
+    x = np.random.default_rng(0).standard_normal((64, 256)).astype(np.float32)
+    [y] = rcompiler.load(tmp_path / "m.rcx")(x)
+    np.testing.assert_allclose(y, reference(model, {"input": x})[1][0], rtol=1e-4, atol=1e-4)

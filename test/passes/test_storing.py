@@ -21,7 +21,7 @@ def grown(source):
     return Derived(source, Cast("float64"), Combine(1, TWICE), Cast("float32"))
 
 
-def kept(*arrays) -> Storage:
+def kept(*arrays, sources=False) -> Storage:
     """How a file keeps these, one behind the other; its recipes make them again."""
     placed, end = {}, 0
     for array in arrays:
@@ -31,7 +31,7 @@ def kept(*arrays) -> Storage:
     for offset, array in placed.items():
         place = weights[offset : offset + array.nbytes].view(array.dtype)
         write(array, place.reshape(array.shape))
-    storage = storage_of(placed, weights)
+    storage = storage_of(placed, weights, sources=sources)
     storage.check(weights.size)
     section = storage.section(weights)
     for recipe in storage.recipes:
@@ -123,3 +123,20 @@ def test_steps_that_no_file_may_have_are_done_by_the_compiler():
     one = numbers(16)
     far = Derived(one, Pad((0,), (1 << 20,), bytes(4)))
     assert not kept(far).recipes
+
+
+def test_of_several_levels_every_source_lies_apart():
+    """Also where that saves nothing; small constants, and what no recipe makes, stay."""
+    w, plain, small = numbers(400, 300), numbers(300, 500), numbers(64)
+    storage = kept(Derived(w, TURNED), small, plain, Derived(small, Reshape((8, 8))), sources=True)
+    assert offsets(storage) == [0, w.nbytes + small.nbytes]
+    assert storage.recipes[1].steps == ()
+    assert storage.aside.tobytes() == w.tobytes() + plain.tobytes()
+    wide = np.zeros(20_000, np.complex128)
+    assert kept(wide, sources=True).recipes == ()
+
+
+def test_of_several_levels_one_source_is_there_once():
+    w = numbers(400, 320)
+    storage = kept(w, Derived(w, TURNED), Derived(w, Reshape((800, 160))), sources=True)
+    assert offsets(storage) == [0, w.nbytes, 2 * w.nbytes] and storage.aside.size == w.nbytes

@@ -9,10 +9,13 @@ import small_models as sm
 
 from rcompiler.device.host_flags import LEVEL_FLAGS, host_flags
 from rcompiler.errors import ArtifactError
+from rcompiler.passes.constants.storing import storage_of
 from rcompiler.runtime import container
 from rcompiler.runtime.artifact import Artifact, together
+from rcompiler.runtime.deferred import write
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.levels import MOST_LEVELS
+from rcompiler.runtime.recipes import Derived, Permute, Reshape
 
 X = np.linspace(-3, 3, sm.N, dtype=np.float32)
 OTHER_WEIGHTS = sm.WEIGHTS[::-1].copy()
@@ -235,3 +238,101 @@ def test_the_flags_are_those_of_the_host(monkeypatch, tmp_path, cap):
     monkeypatch.setenv("RC_HOST_LEVEL", cap)
     best = next(name for name in LEVEL_FLAGS if LEVEL_FLAGS[name] <= host_flags())
     assert Artifact.load(tmp_path / "m.rcx").target == best
+
+
+# -- weights of which a load makes some
+
+SOURCE = np.arange(4 * sm.N, dtype=np.float32)
+OTHER = np.arange(4 * sm.N, dtype=np.float32) + 5
+
+
+def made_level(target: str, *steps, sources=(SOURCE, OTHER)) -> Artifact:
+    """The weights of `sm`, and what the steps make of each source."""
+    placed = {0: sm.WEIGHTS}
+    for source in sources:
+        end = max(placed) + placed[max(placed)].nbytes
+        placed[end] = Derived(source, *steps)
+    weights = np.zeros(max(placed) + placed[max(placed)].nbytes, np.uint8)
+    for offset, array in placed.items():
+        part = weights[offset : offset + array.nbytes].view(np.float32)
+        write(array, part.reshape(array.shape))
+    storage = storage_of(placed, weights, sources=True)
+    return level(target, constants=weights, storage=storage)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Constants count as large from so many bytes on."""
+    monkeypatch.setattr("rcompiler.passes.constants.storing._LEAST", 1024)
+
+
+def turned(rows: int) -> tuple:
+    return Reshape((rows, 4 * sm.N // rows)), Permute((1, 0))
+
+
+def test_levels_share_what_they_make_their_weights_of(small, here, tmp_path):
+    levels = [
+        made_level("x86-64", *turned(4)),
+        made_level("x86-64-v3", *turned(8)),
+        made_level("x86-64-v4", sources=(OTHER, SOURCE)),  # as they are, in another order
+    ]
+    whole = together(levels)
+    whole.save(tmp_path / "m.rcx")
+    header, sections = container.read(tmp_path / "m.rcx")
+    weights = [entry["sections"]["weights"] for entry in header["levels"]]
+    assert [len(each) for each in weights] == [3, 3, 3]
+    assert weights[0] == ["0 weights 0", "0 weights 1", "0 weights 2"]
+    assert weights[1] == weights[2] == ["0 weights 0", "0 weights 2", "0 weights 1"]
+    kept = sum(data.size for name, data in sections.items() if " weights" in name)
+    assert kept == sm.WEIGHTS.nbytes + SOURCE.nbytes + OTHER.nbytes
+    for load in LOADS.values():
+        for made in levels:
+            here(*made.cpu_flags)
+            loaded = load(tmp_path / "m.rcx")
+            assert loaded.target == made.target
+            assert loaded.constants.tobytes() == made.constants.tobytes()
+            assert loaded.certificate == made.certificate
+            assert loaded.to_bytes() == (tmp_path / "m.rcx").read_bytes()
+            assert np.array_equal(Executable(loaded)(X)[0], sm.expected(X))
+
+
+def test_equal_sources_of_a_level_are_both_there(small, here, tmp_path):
+    """So a list of sections names none twice, and no file makes more than it has."""
+    twice = made_level("x86-64", *turned(4), sources=(SOURCE, SOURCE.copy()))
+    together([twice, made_level("x86-64-v3", *turned(4))]).save(tmp_path / "m.rcx")
+    header, _ = container.read(tmp_path / "m.rcx")
+    first, last = (entry["sections"]["weights"] for entry in header["levels"])
+    assert len({*last}) == 3 and len({*first} & {*last}) == 2
+    here(*twice.cpu_flags)
+    assert Artifact.load(tmp_path / "m.rcx").constants.tobytes() == twice.constants.tobytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda level: level["sections"]["weights"].append(level["sections"]["weights"][0]),
+        lambda level: level["sections"].update(weights=[]),
+        lambda level: level["sections"].update(code=[level["sections"]["code"]]),
+        lambda level: level["sections"]["weights"].append(3),
+        lambda level: level["sections"]["weights"].append("9 weights"),
+        lambda level: level["header"].pop("weights"),
+        lambda level: level["header"].update(weights=1),
+    ],
+)
+def test_pieces_that_are_none_are_refused(small, here, tmp_path, change):
+    both = made_level("x86-64", *turned(4)), made_level("x86-64-v3", *turned(8))
+    together(both).save(tmp_path / "m.rcx")
+    here(*FLAGS["x86-64"])
+    rewritten(tmp_path / "m.rcx", lambda levels, _: change(levels[1]) and None)
+    with pytest.raises(ArtifactError, match="m.rcx: the header is damaged or cut off"):
+        Artifact.load(tmp_path / "m.rcx")
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_pieces_in_another_order_make_other_weights(small, here, tmp_path, full):
+    both = made_level("x86-64", *turned(4)), made_level("x86-64-v3", *turned(8))
+    together(both).save(tmp_path / "m.rcx")
+    here(*FLAGS["x86-64"])
+    rewritten(tmp_path / "m.rcx", lambda levels, _: levels[1]["sections"]["weights"].reverse())
+    with pytest.raises(ArtifactError, match="m.rcx: artifact: "):
+        Artifact.load(tmp_path / "m.rcx", full=full)

@@ -4,6 +4,9 @@ A source that is smaller than all that is made of it lies in the file in their p
 instead of their Winograd form. So does one that lies there anyway: a table of embeddings that a
 product has in another layout. What is rounded on the way to a wide type is a source as it was
 rounded.
+
+Of a model for several CPUs each level has its weights in the order in which its vectors read them,
+and all have the same sources: those lie in the file, and what was made of them does not.
 """
 
 from __future__ import annotations
@@ -101,9 +104,15 @@ class _Made:
             return None
 
 
-def storage_of(placed: Mapping[int, Constant], weights: np.ndarray) -> Storage:
-    """How a file keeps weights: uint8[bytes], with the constants at these offsets."""
-    there, groups = _groups(placed)
+def storage_of(
+    placed: Mapping[int, Constant], weights: np.ndarray, *, sources: bool = False
+) -> Storage:
+    """How a file keeps weights: uint8[bytes], with the constants at these offsets.
+
+    sources: keep the source of each that is not small, also where that saves nothing, and apart
+    from what is not made: other levels may have the same one.
+    """
+    there, groups = _all_groups(placed) if sources else _groups(placed)
     ends = {offset: offset + placed[offset].nbytes for group in groups for offset in group}
     laid = layout(weights.size, sorted(ends.items()))
     aside: list[np.ndarray] = []
@@ -148,6 +157,19 @@ def _groups(
         if saves and _allowed(group, size):
             worthwhile.append(group)
     return there, worthwhile
+
+
+def _all_groups(
+    placed: Mapping[int, Constant],
+) -> tuple[dict[tuple[int, int], int], list[dict[int, _Made]]]:
+    """The same with every constant that is not small among those of its source, also the source."""
+    groups: dict[tuple[int, int], dict[int, _Made]] = {}
+    for offset, array in placed.items():
+        made = _Made.of(array)
+        if array.nbytes >= _LEAST and made.form is not None:
+            groups.setdefault(made.root, {})[offset] = made
+    sizes = {root: sum(placed[offset].nbytes for offset in group) for root, group in groups.items()}
+    return {}, [group for root, group in groups.items() if _allowed(group, sizes[root])]
 
 
 def _allowed(group: Mapping[int, _Made], size: int) -> bool:
