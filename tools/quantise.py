@@ -1,7 +1,8 @@
-"""Write a network in 8 bits, as onnxruntime's tools do.
+"""Write a network in 8 bits, or in f16, as onnxruntime's tools do.
 
     python -m rcompiler.tools.quantise resnet50.onnx -o int8.onnx             # QDQ, calibrated
     python -m rcompiler.tools.quantise bert_base.onnx -o int8.onnx --dynamic  # as it runs
+    python -m rcompiler.tools.quantise bert_base.onnx -o half.onnx --f16
 
 Calibrated are scales and zero points of activations, by random inputs; dynamic ones are computed in
 the network, from the values that it has there. Static shapes are needed for the first.
@@ -64,18 +65,35 @@ def calibrated(model: onnx.ModelProto) -> onnx.ModelProto:
 def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
     """The network with weights of 8 bits, and activations that are quantised while it runs.
 
+    Weights of a network with convolutions are uint8: onnxruntime has no others in ConvInteger.
     Raises ToolError without onnxruntime.
     """
     tools = _tools()
+    convolves = any(node.op_type == "Conv" for node in model.graph.node)
+    kind = tools.QuantType.QUInt8 if convolves else tools.QuantType.QInt8
 
     def write(source: Path, target: Path) -> None:
-        tools.quantize_dynamic(source, target, weight_type=tools.QuantType.QInt8)
+        tools.quantize_dynamic(source, target, weight_type=kind)
 
     return _written(model, write)
 
 
+def half(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The network in f16, with its inputs and outputs.
+
+    Raises ToolError without onnxruntime.
+    """
+    _tools()
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)  # the tool changes what it is given
+    made: onnx.ModelProto = convert_float_to_float16(copy)
+    return made
+
+
 def _run(given: argparse.Namespace) -> int:
-    quantise = dynamic if given.dynamic else calibrated
+    quantise = half if given.f16 else dynamic if given.dynamic else calibrated
     onnx.save(quantise(onnx.load(given.model)), given.output)
     return 0
 
@@ -83,9 +101,11 @@ def _run(given: argparse.Namespace) -> int:
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, help="an ONNX file")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
-    parser.add_argument(
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
         "--dynamic", action="store_true", help="quantise activations while the network runs"
     )
+    form.add_argument("--f16", action="store_true", help="floats of 16 bits in place of bytes")
 
 
 def _tools() -> Any:
@@ -93,8 +113,8 @@ def _tools() -> Any:
         from onnxruntime import quantization
     except ImportError as error:
         raise ToolError(
-            f"onnxruntime, which quantises, cannot be imported ({error}); install it with "
-            "'pip install onnxruntime'"
+            f"onnxruntime, which writes such networks, cannot be imported ({error}); install it "
+            "with 'pip install onnxruntime'"
         ) from None
     return quantization
 
