@@ -80,12 +80,15 @@ class OpenVino:
     """
 
     short = "ov"
-    settings: Mapping[str, str] = {
-        "INFERENCE_NUM_THREADS": "threads",
-        "NUM_STREAMS": "1",
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-    }
+
+    def __init__(self, precision: str = "f32") -> None:
+        """precision: of operators of f32, "f32" or "bf16"."""
+        self.settings: Mapping[str, str] = {
+            "INFERENCE_NUM_THREADS": "threads",
+            "NUM_STREAMS": "1",
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": precision,
+        }
 
     def bind(self, model: ModelProto, threads: int, feeds: Feeds) -> Bound:
         try:

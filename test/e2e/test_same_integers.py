@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from levels import here
+from measurements._same_levels import levels
 from quantised_networks import convolutions, products
 
 import rcompiler
@@ -30,7 +30,7 @@ def test_every_level_gives_the_same(network, sizes):
     model, shape = network(*sizes)
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     results = {
-        target: rcompiler.compile_onnx(model, target=target, eus=1)(x)[0] for target in here()
+        target: rcompiler.compile_onnx(model, target=target, eus=1)(x)[0] for target in levels()
     }
     first = next(iter(results.values()))
     assert len(np.unique(first)) > 8  # no network that always says the same

@@ -72,6 +72,18 @@ def test_a_source_that_is_a_weight_itself_is_kept_once():
     assert offsets(storage) == [0] and storage.aside.size == 0
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_what_was_rounded_on_the_way_is_kept_as_it_was_rounded(dtype):
+    """In half of the bytes; of bf16, which no file names, as 16 bits."""
+    w = numbers(400, 300)
+    halves = np.ascontiguousarray(w.astype(np.dtype(dtype)))
+    wide = Derived(w, Cast(dtype), Cast("float32"), TURNED)
+    storage = kept(wide)
+    [recipe] = storage.recipes
+    assert storage.aside.size == w.nbytes // 2 and storage.aside.tobytes() == halves.tobytes()
+    assert np.array_equal(whole(recipe.made(storage.aside)), halves.astype(np.float32).T)
+
+
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_view_of_a_weight_is_known_as_one(padded):
     """The importer transposes constants as views of numpy, before anything is derived."""

@@ -58,12 +58,13 @@ class _Made:
     def of(array: Constant) -> _Made:
         """The source lies in memory as it does in a file, in the narrowest type on the way."""
         made = _Made._from_array(array)
-        casts = [k for k, step in enumerate(made.steps) if isinstance(step, Cast)]
-        last = casts[-2] if len(casts) > 1 else -1
-        before, steps = made.steps[: last + 1], made.steps[last + 1 :]
-        source = Derived(made.source, *before) if before else made.source
-        if before and source.nbytes < made.source.nbytes:
-            made = _Made(source, steps, before, made.source)
+        widths = [made.source.dtype.itemsize]
+        for step in made.steps:
+            widths.append(np.dtype(step.dtype).itemsize if isinstance(step, Cast) else widths[-1])
+        narrowest = widths.index(min(widths))
+        if narrowest:
+            before, steps = made.steps[:narrowest], made.steps[narrowest:]
+            made = _Made(Derived(made.source, *before), steps, before, made.source)
         return made._of_bits() if made.source.dtype.name == "bfloat16" else made
 
     def _of_bits(self) -> _Made:
@@ -161,9 +162,9 @@ def _groups(
 
 def _all_groups(
     placed: Mapping[int, Constant],
-) -> tuple[dict[tuple[int, int], int], list[dict[int, _Made]]]:
+) -> tuple[dict[_Root, int], list[dict[int, _Made]]]:
     """The same with every constant that is not small among those of its source, also the source."""
-    groups: dict[tuple[int, int], dict[int, _Made]] = {}
+    groups: dict[_Root, dict[int, _Made]] = {}
     for offset, array in placed.items():
         made = _Made.of(array)
         if array.nbytes >= _LEAST and made.form is not None:

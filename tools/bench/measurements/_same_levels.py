@@ -9,15 +9,18 @@ import numpy as np
 from onnx import ModelProto
 
 import rcompiler
-from rcompiler.device.cpu import best_level, host_features
-from rcompiler.device.host_flags import LEVELS
+from rcompiler.device.cpu import cpu_device, lacking
 from rcompiler.support.random_inputs import random_inputs
+
+# Instruction sets that multiply bytes in ways of their own.
+_OF_BYTES = ("v4", "v4+vnni", "v4+amx", "v4+vnni+amx", "v3", "v3+vnni", "x86-64")
 
 
 def levels() -> list[str]:
-    """Targets: this CPU with all that it has, and each level up to its own."""
-    names = list(LEVELS)
-    return ["cpu", *(f"cpu:{name}" for name in names[names.index(best_level(host_features())) :])]
+    """Targets of bytes that this machine can run, as it counts now: "cpu", with all that it has,
+    and each instruction set of which it lacks nothing.
+    """
+    return ["cpu", *(f"cpu:{name}" for name in _OF_BYTES if not lacking(cpu_device(name)))]
 
 
 def unlike(model: ModelProto, tell: Callable[[str], None]) -> list[str]:

@@ -1,13 +1,16 @@
 """What 8 and 16 bits gain: such networks beside their f32 selves and other engines.
 
     python tools/bench quantised resnet50 mobilenet_v2 bert_base:dynamic resnet50:f16 --threads=1,2
+    python tools/bench quantised resnet50:bf16 gpt2_small:w4
     python tools/bench quantised resnet50 bert_base:dynamic --same
 
 A network is quantised as onnxruntime's tools do it, calibrated with scales by channel, or
-":dynamic", or is converted to ":f16". All engines take turns in one process. Printed are medians,
-how many times as fast as in f32 and as the faster other engine on the same network it is, how large
-its file is beside that of f32, and how often the largest output is where the f32 network has it,
-beside how often onnxruntime's is: of each row of the first output, over random inputs.
+":dynamic", or is converted to ":f16"; with ":bf16", ":w8" or ":w4" it is that of f32, which we
+compile at this precision, and OpenVINO multiplies bf16 for ":bf16". All engines take turns in one
+process. Printed are medians, how many times as fast as in f32 and as the faster other engine on the
+same network it is, how large its file is beside that of f32, and how often the largest output is
+where the f32 network has it, beside how often onnxruntime's is: of each row of the first output,
+over random inputs.
 
 With --same nothing is timed: whether all levels of CPUs that this one has give the same outputs.
 """
@@ -26,7 +29,7 @@ from onnx import ModelProto
 import rcompiler
 from rcompiler.errors import CompilerError
 from rcompiler.support.random_inputs import random_inputs
-from rcompiler.tools._baselines import BASELINES, installed
+from rcompiler.tools._baselines import BASELINES, Baseline, OpenVino, installed
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import doing, positive, table
 from rcompiler.tools._measure import interleaved, percentiles, ratio
@@ -41,6 +44,7 @@ _INPUTS = 10  # random ones that answers are compared on
 _FORMS: Mapping[str, Callable[[ModelProto], ModelProto]] = {
     "": calibrated, "dynamic": dynamic, "f16": half
 }  # fmt: skip
+_PRECISIONS = ("bf16", "w8", "w4")
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -94,13 +98,20 @@ def _doing(name: str, what: str) -> None:
 def _both(name: str) -> tuple[ModelProto, ModelProto]:
     """The network in f32, and in the form that is asked for. Raises CompilerError."""
     plain, _, kind = name.partition(":")
-    if kind not in _FORMS:
-        raise CompilerError(f"{name}: write {plain}, {plain}:dynamic or {plain}:f16")
+    known = [form for form in (*_FORMS, *_PRECISIONS) if form]
+    if kind and kind not in known:
+        raise CompilerError(f"{name}: write {plain}, or behind it a colon and {', '.join(known)}")
     doing(f"{name}: quantise")
     proto = resolve(plain).proto
     if proto is None:
         raise CompilerError(f"{plain}: is compiled already; give an ONNX model")
-    return proto, _FORMS[kind](proto)
+    return proto, proto if kind in _PRECISIONS else _FORMS[kind](proto)
+
+
+def _precision(name: str) -> Any:
+    """That ours is compiled with."""
+    kind = name.partition(":")[2]
+    return kind if kind in _PRECISIONS else "f32"
 
 
 def _measured(name: str, threads: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -109,9 +120,13 @@ def _measured(name: str, threads: int, options: argparse.Namespace) -> dict[str,
     chosen: dict[str, Any] = {"target": options.target, "eus": threads}
     with (
         rcompiler.compile_onnx(plain, **chosen) as f32,
-        rcompiler.compile_onnx(short, **chosen) as ours,
+        rcompiler.compile_onnx(short, precision=_precision(name), **chosen) as ours,
     ):
-        return {"model": name, "threads": threads} | _beside(short, f32, ours, threads, options)
+        others = {engine: BASELINES[engine] for engine in installed()}
+        if _precision(name) == "bf16" and "openvino" in others:
+            others["openvino"] = OpenVino("bf16")
+        found = _beside(short, f32, ours, others, threads, options)
+        return {"model": name, "threads": threads} | found
 
 
 def _file_size(model: Any) -> int:
@@ -120,14 +135,19 @@ def _file_size(model: Any) -> int:
 
 
 def _beside(
-    model: ModelProto, f32: Any, ours: Any, threads: int, options: argparse.Namespace
+    model: ModelProto,
+    f32: Any,
+    ours: Any,
+    baselines: Mapping[str, Baseline],
+    threads: int,
+    options: argparse.Namespace,
 ) -> dict[str, Any]:
     feeds = random_inputs(ours.inputs, 0)
     engines = {"ours": ours.bind(feeds), "f32": f32.bind(random_inputs(f32.inputs, 0))}
     refused: dict[str, str] = {}
-    for engine in installed():
+    for engine, baseline in baselines.items():
         try:
-            engines[engine] = BASELINES[engine].bind(model, threads, feeds).run
+            engines[engine] = baseline.bind(model, threads, feeds).run
         except CompilerError as error:
             refused[engine] = str(error)
     doing("measure")
@@ -162,7 +182,7 @@ def _agreement(model: ModelProto, f32: Any, ours: Any) -> dict[str, float]:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("models", nargs="+", metavar="MODEL", help="NAME, NAME:dynamic, NAME:f16")
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="NAME, NAME:dynamic and others")
     parser.add_argument("--threads", default="1", metavar="LIST", help="such as 1,2; default: 1")
     parser.add_argument("--target", default="cpu", metavar="NAME", help="as for rc-compile")
     parser.add_argument("--rounds", type=positive, default=10, metavar="N", help="default: 10")
