@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from levels import here
+from measurements._same_levels import levels
 from quantised_networks import products
 
 import rcompiler
@@ -70,7 +70,7 @@ def test_on_a_host_of_v3(name, tmp_path):
     refused = tool("rc_run", file)
     wanted = f"code for target 'x86-64-{name}': this CPU lacks "
     assert refused.returncode == 1 and wanted in refused.stderr
-    if f"cpu:{name}" in here():
+    if f"cpu:{name}" in levels():
         assert np.array_equal(rcompiler.load(file)(X)[0], rcompiler.compile_onnx(MODEL)(X)[0])
 
 
