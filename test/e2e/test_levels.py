@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from levels import HERE
+from measurements._same_levels import levels
 from quantised_networks import products
 
 import rcompiler
