@@ -156,10 +156,10 @@ def test_attention_with_earlier_keys_is_refused():
         rcompiler.compile_onnx(made, eus=1)
 
 
-@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("zeros", ["none", "packed"])
 @pytest.mark.parametrize(("depth", "block"), [(64, 16), (100, 32), (200, 128)])
-@pytest.mark.parametrize("rows", [1, 5, 20])
+@pytest.mark.parametrize("rows", [1, 5, 40])
 def test_weights_of_few_bits(bits: int, zeros: str, depth: int, block: int, rows: int):
     columns, blocks = 24, -(-depth // block)
     a = rng.standard_normal((rows, depth)).astype(np.float32)

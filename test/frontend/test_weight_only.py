@@ -64,10 +64,10 @@ def dequantised(
     return made, rng.standard_normal((rows, depth)).astype(np.float32)
 
 
-def check(made, x: np.ndarray, fusion: bool = True) -> str:
+def check(made, x: np.ndarray, fusion: bool = True, target: str = "cpu") -> str:
     """The model computes what the reference does; its S1."""
     want = ReferenceEvaluator(made).run(None, {"x": x})[0]
-    compiled = rcompiler.compile_onnx(made, eus=1, fusion=fusion)
+    compiled = rcompiler.compile_onnx(made, eus=1, fusion=fusion, target=target)
     np.testing.assert_allclose(compiled(x)[0], want, rtol=1e-5, atol=2e-5 * np.abs(want).max())
     return compiled.stage("linalg")
 
@@ -116,6 +116,25 @@ def test_many_rows_share_weights_that_are_unpacked(weights: tuple, zeros: bool, 
 def test_many_rows_with_a_scale_for_each_column():
     made, x = dequantised(20, (1100, 24), "int8", 1, block=0)
     assert "2x138x4x24xf32" in check(made, x)  # two parts of 552, of whole words
+
+
+@pytest.mark.parametrize("rows", [1, 17])
+def test_cores_without_fused_multiply_adds(rows: int):
+    check(*dequantised(rows, (96, 40)), target="cpu:x86-64")
+
+
+def test_words_are_asked_for_ahead():
+    made, _ = dequantised(1, (256, 2048))
+    assert "llvm.intr.prefetch" in rcompiler.compile_onnx(made, eus=1).stage("llvm")
+
+
+@pytest.mark.parametrize("rows", [1, 17])
+def test_files_keep_weights_narrow(rows: int, tmp_path):
+    made, _ = dequantised(rows, (512, 512), zeros=False)
+    path = tmp_path / "model.rcx"
+    rcompiler.compile_onnx(made, eus=1).save(path)
+    words, scales = 512 * 512 // 2, 512 * 512 // 32 * 4
+    assert path.stat().st_size < words + scales + 100_000
 
 
 def test_words_have_the_first_number_in_the_lowest_bits():
