@@ -17,8 +17,9 @@ from torch_mlir import ir
 from rcompiler.kernelgen.reader import NeedsScalars, Reader
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.constants import scalar_of
 from rcompiler.linalg.generic import Combination, Generic
-from rcompiler.linalg.values import element_of
+from rcompiler.linalg.values import defining, element_of
 from rcompiler.roller.linear_map import plan
 
 _plan = cache(plan)
@@ -74,7 +75,7 @@ class Combiner:
         return rows
 
     def _multiply(self, form: Combination, element: str, load: Callable[[int], Val]) -> list[Val]:
-        steps = _plan(form.matrix)
+        steps = _plan(form.matrix, element[0] != "f")
         used = sorted({k for terms in steps.sums for k, _ in terms} | set(steps.outputs))
         values = {k: load(k) for k in used if k < steps.inputs}
         lanes = max((v.lanes for v in values.values()), default=0)
@@ -88,24 +89,23 @@ class Combiner:
     ) -> Val:
         e = self._e
         total: Val | None = None
-        for k, factor in terms:
-            value = values[k]
+        number = float if element[0] == "f" else int
+        for k, coefficient in terms:
+            value, factor = values[k], number(coefficient)
             if total is None and factor == 1.0:
                 total = value
             elif total is None:
                 total = e.mul(value, factor)
             elif abs(factor) == 1.0:
                 total = e.add(total, value) if factor > 0 else e.sub(total, value)
+            elif number is int:
+                total = e.add(total, e.mul(value, factor))
             else:
                 total = e.fma(value, factor, total)
-        return total if total is not None else e.constant(0.0, element, lanes)
+        return total if total is not None else e.constant(number(0), element, lanes)
 
 
 def _is_zero(init: ir.Value) -> bool:
     """Whether a tensor is filled with the constant 0."""
-    if isinstance(init.owner, ir.Block) or init.owner.operation.name != "linalg.fill":
-        return False
-    scalar = init.owner.operation.operands[0].owner
-    if isinstance(scalar, ir.Block) or scalar.operation.name != "arith.constant":
-        return False
-    return ir.FloatAttr(scalar.operation.attributes["value"]).value == 0.0
+    op = defining(init)
+    return op is not None and op.name == "linalg.fill" and scalar_of(op.operands[0]) == 0

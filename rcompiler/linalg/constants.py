@@ -26,6 +26,17 @@ def is_constant(value: ir.Value) -> bool:
     return all(is_constant(part) for part in parts)
 
 
+def is_computed_once(value: ir.Value) -> bool:
+    """Whether a tensor comes from constants alone, such as weights in Winograd's form."""
+    if is_constant(value):
+        return True
+    op = defining(value)
+    if op is None or op.name not in (*MOVES, "linalg.generic"):
+        return False
+    parts = Generic(op).inputs if op.name == "linalg.generic" else [op.operands[0]]
+    return bool(parts) and all(map(is_computed_once, parts))
+
+
 def scalar_of(value: ir.Value) -> Any:
     """The number of a scalar arith.constant as a numpy scalar of its type, else None."""
     attribute = constant_of(value)

@@ -197,7 +197,7 @@ class Generic:
             return None
         if not any(map(_is_small_matrix, self.inputs)) or self.factors is None:
             return None
-        if element_of(self.inits[0]) not in ("f32", "f64"):
+        if element_of(self.inits[0]) not in ("f32", "f64", "i16", "i32"):
             return None
         [dim] = self.reduction_dims
         of_tiles = COMBINATION in self.op.attributes
@@ -271,7 +271,7 @@ def _small_matrix(value: ir.Value) -> tuple[tuple[float, ...], ...] | None:
     """The rows of a constant of rank 2 whose elements are in the IR; None for anything else, and
     for one without elements, whose columns would be lost with its rows."""
     attribute = constant_of(value)
-    if not isinstance(attribute, ir.DenseFPElementsAttr):
+    if not isinstance(attribute, ir.DenseFPElementsAttr | ir.DenseIntElementsAttr):
         return None
     if not 0 < len(attribute) <= MATRIX_LIMIT:
         return None

@@ -26,8 +26,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.device.model import DOT_STEPS
+from rcompiler.dialects import rtask
 from rcompiler.linalg.bodies import is_multiply_add
-from rcompiler.linalg.constants import is_constant
+from rcompiler.linalg.constants import is_computed_once
 from rcompiler.linalg.dot_group import SUMS
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of, dims_of
@@ -77,7 +78,7 @@ def _product(old: Generic) -> _Product | None:
     if element != other or SUMS.get(element) != sums:
         return None
     for weights, activations in ((1, 0), (0, 1)):
-        if not is_constant(old.inputs[weights]) or not old.maps[activations].results:
+        if not is_computed_once(old.inputs[weights]) or not old.maps[activations].results:
             continue
         depth = dim_of(old.maps[activations].results[-1])
         if depth in old.reduction_dims and _stands_alone(old, depth) and _has_columns(old, weights):
@@ -125,6 +126,8 @@ def _rewrite(
             maps.append(affine_map(dims + 1, results + [group] * (number < 2)))
         kinds = [*old.kinds, "reduction"]
         new = generic(operands[:2], operands[2:], maps, kinds, old.block)
+        if rtask.ROOT in old.op.attributes:
+            new.attributes[rtask.ROOT] = old.op.attributes[rtask.ROOT]
     old.op.results[0].replace_all_uses_with(new.results[0])
     old.op.erase()
 

@@ -13,8 +13,9 @@ convolution. The image is padded with zeros to whole tiles; i and j may stand fu
 (roller/product_layout.py).
 
 The choice is that of roller/roots.py; roots=winograd2 and the like take that root wherever it can
-be. It is noted as `rtask.root`, for reports. Applies to: f32, constant weights, two windows of 3
-with strides and dilations of 1, innermost dims of channels (as rtask-block-channels leaves them).
+be. It is noted as `rtask.root`, for reports. Applies to: f32, and bytes in 16 bits, where the sums
+are exact (winograd/whole_numbers.py); constant weights, two windows of 3 with strides and dilations
+of 1, innermost dims of channels (as rtask-block-channels leaves them).
 Where the image has an infinity or NaN, results of the whole tile may be NaN.
 """
 
@@ -39,6 +40,7 @@ from rcompiler.passes.ir.operators import bodies, generics
 from rcompiler.passes.ir.tensor_ir import erase_dead
 from rcompiler.passes.winograd.filter_form import SlidingFilter, sliding_filter
 from rcompiler.passes.winograd.filter_ir import by_filtering
+from rcompiler.passes.winograd.whole_numbers import extends_bytes, is_exact, starts_at_zero
 from rcompiler.roller.roots import (
     DIRECT,
     ROOTS,
@@ -80,7 +82,7 @@ class RTaskWinograd(OptionalPass):
                 op.attributes[rtask.ROOT] = ir.StringAttr.get(reason)
                 continue
             with ir.InsertionPoint(op), op.location:
-                filterings = [filtering_of(root)] * len(form.windows)
+                filterings = [_sizes(form).filtering(root)] * len(form.windows)
                 made = by_filtering(form, filterings, device)
             made.products.attributes[rtask.ROOT] = ir.StringAttr.get(reason)
             op.results[0].replace_all_uses_with(made.result)
@@ -88,9 +90,10 @@ class RTaskWinograd(OptionalPass):
 
     def _root(self, form: SlidingFilter, chooser: RootChooser) -> tuple[str, str]:
         """The root to use, and why."""
-        if self.roots != "auto":
+        allowed = [r for r in ROOTS if r == DIRECT or not form.whole or is_exact(form, r)]
+        if self.roots in allowed:
             return self.roots, f"{self.roots}, as demanded"
-        choice = chooser.choose(_sizes(form))
+        choice = chooser.choose(_sizes(form), allowed if self.roots == "auto" else (DIRECT,))
         return choice.root, choice.reason
 
 
@@ -101,6 +104,8 @@ def _applies(form: SlidingFilter) -> bool:
     blocked = image[-1] in form.channels and weights[-1] not in form.channels
     value = form.generic.inputs[form.weights]
     # in f64; weights that cannot be folded would be transformed in every run
+    if form.whole and not (starts_at_zero(form) and extends_bytes(form)):
+        return False
     return blocked and is_constant(value) and 2 * _GROWTH * bytes_of(value) <= MOST_BYTES
 
 
@@ -120,6 +125,7 @@ def _sizes(form: SlidingFilter) -> Convolution3x3:
         filters=extent((weights & result) - image),
         height=height,
         width=width,
+        whole=form.whole,
     )
 
 

@@ -38,13 +38,17 @@ class LinearSteps:
         )
 
 
-def plan(matrix: Sequence[Sequence[float]]) -> LinearSteps:
-    """The steps for a matrix of finite numbers. Their order follows from the matrix alone."""
-    return _Planner(matrix).run()
+def plan(matrix: Sequence[Sequence[float]], whole: bool = False) -> LinearSteps:
+    """The steps for a matrix of finite numbers. Their order follows from the matrix alone.
+
+    whole: of integers, with coefficients that are integers.
+    """
+    return _Planner(matrix, whole).run()
 
 
 class _Planner:
-    def __init__(self, matrix: Sequence[Sequence[float]]) -> None:
+    def __init__(self, matrix: Sequence[Sequence[float]], whole: bool) -> None:
+        self._whole = whole
         self._inputs = len(matrix[0]) if matrix else 0
         self._rows: list[Row] = [{k: Fraction(c) for k, c in enumerate(row) if c} for row in matrix]
         self._sums: list[tuple[tuple[int, float], ...]] = []
@@ -104,7 +108,7 @@ class _Planner:
     def _butterfly(self, mine: Row, other: Row) -> tuple[int, int]:
         even = self._sum({k: c for k, c in mine.items() if other[k] == c})
         rest = {k: c for k, c in mine.items() if other[k] != c}
-        unit = _unit(list(rest.values()))
+        unit = _unit(list(rest.values()), self._whole)
         odd = self._sum({k: c / unit for k, c in rest.items()})
         scale = float(unit)
         return self._add([(even, 1.0), (odd, scale)]), self._add([(even, 1.0), (odd, -scale)])
@@ -124,10 +128,12 @@ class _Planner:
         return self._inputs + len(self._sums) - 1
 
 
-def _unit(coefficients: Sequence[Fraction]) -> Fraction:
-    """A coefficient that divides all of them exactly in f32; 1 if none does."""
+def _unit(coefficients: Sequence[Fraction], whole: bool) -> Fraction:
+    """A coefficient that divides all of them exactly in f32, or in integers; 1 if none does."""
     for unit in coefficients:
         ratios = [c / unit for c in coefficients]
+        if whole and any(r.denominator > 1 for r in ratios):
+            continue
         if all(Fraction(float(np.float32(float(r)))) == r for r in ratios):
             return unit
     return Fraction(1)

@@ -24,13 +24,14 @@ the measured multiply-add peak, with 3x3 taps of stride 2 at 95 %, of stride 1 a
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 from rcompiler.device.model import Device
 from rcompiler.roller.construct import construct
 from rcompiler.roller.expr import TensorAccess, TensorExpr, floordiv, index, tensor_expr
 from rcompiler.roller.index_expr import axis_index
 from rcompiler.roller.linear_map import plan
-from rcompiler.roller.winograd import SIZES, Filtering, Matrix, filtering
+from rcompiler.roller.winograd import SIZES, Filtering, Matrix, filtering, whole_filtering
 
 DIRECT = "direct"
 ROOTS = (DIRECT, *(f"winograd{size}" for size in SIZES))
@@ -45,7 +46,8 @@ _FIT = 0.75  # of the last cache is for weights, of all operators together
 class Convolution3x3:
     """Sizes of a 3x3 convolution with strides and dilations of 1 on blocked channels.
 
-    channels, filters: of one group. height, width: of the result.
+    channels, filters: of one group. height, width: of the result. whole: of integers of 16 bits,
+    of which two channels are a word, with sums of 32 bits.
     """
 
     images: int
@@ -54,6 +56,21 @@ class Convolution3x3:
     filters: int
     height: int
     width: int
+    whole: bool = False
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element of images."""
+        return 2 if self.whole else 4
+
+    def factors(self, lanes: int) -> int:
+        """Words in `lanes` channels: what one multiply-add takes."""
+        return lanes // 2 if self.whole else lanes
+
+    def filtering(self, root: str) -> Filtering:
+        """The filtering, in each dimension, of a root other than the direct one."""
+        size = int(root.removeprefix("winograd"))
+        return whole_filtering(size) if self.whole else filtering(size)
 
 
 @dataclass(frozen=True)
@@ -129,7 +146,7 @@ def operators(convolution: Convolution3x3, root: str, lanes: int) -> list[Tensor
     """The operators of a root, in order. Raises KeyError for a root not in ROOTS."""
     if root == DIRECT:
         return [_direct(convolution, lanes)]
-    f = filtering_of(root)
+    f = convolution.filtering(root)
     return [
         _inputs(convolution, f, lanes),
         _products(convolution, f, lanes),
@@ -142,17 +159,20 @@ def _direct(c: Convolution3x3, lanes: int) -> TensorExpr:
     rows, columns = index((1, 3), (1, 7)), index((1, 4), (1, 8))
     inner, outer = _blocks(c.channels, lanes), _blocks(c.filters, lanes)
     sizes = (c.images, c.groups, outer, c.height, c.width, lanes)
-    image = (c.images, c.groups, inner, c.height + TAPS - 1, c.width + TAPS - 1, lanes)
-    weights = (c.groups, outer, inner, TAPS, TAPS, lanes, lanes)
+    words = c.factors(lanes)
+    image = (c.images, c.groups, inner, c.height + TAPS - 1, c.width + TAPS - 1, words)
+    weights = (c.groups, outer, inner, TAPS, TAPS, words, lanes)
     return tensor_expr(
-        [*_axes("parallel", *sizes), *_axes("reduction", inner, TAPS, TAPS, lanes)],
+        [*_axes("parallel", *sizes), *_axes("reduction", inner, TAPS, TAPS, words)],
         [
             TensorAccess(image, 4, (n, g, cib, rows, columns, ci)),
             TensorAccess(weights, 4, (g, cob, cib, p, q, ci, co)),
         ],
-        [TensorAccess(sizes, 4, (n, g, cob, y, x, co))],
+        [TensorAccess(sizes, c.itemsize, (n, g, cob, y, x, co))],
         kind="convolution",
         epilogue_ops=_EPILOGUE,
+        compute_bytes=4,
+        **_multiply(c),
     )
 
 
@@ -166,10 +186,12 @@ def _inputs(c: Convolution3x3, f: Filtering, lanes: int) -> TensorExpr:
         [*_axes("parallel", *sizes), *_axes("whole", f.products, f.products)],
         [
             TensorAccess(
-                (c.images, c.groups, inner, high, wide, lanes), 4, (n, g, cib, rows, columns, ci)
+                (c.images, c.groups, inner, high, wide, lanes),
+                c.itemsize,
+                (n, g, cib, rows, columns, ci),
             )
         ],
-        [TensorAccess(sizes, 4, (n, g, cib, th, i, j, tw, ci))],
+        [TensorAccess(sizes, c.itemsize, (n, g, cib, th, i, j, tw, ci))],
         kind="transform",
         ops=2 * _work(f.inputs),
         periods=((4, f.products), (5, f.products)),
@@ -181,15 +203,18 @@ def _products(c: Convolution3x3, f: Filtering, lanes: int) -> TensorExpr:
     inner, outer = _blocks(c.channels, lanes), _blocks(c.filters, lanes)
     tiles = [-(-size // f.size) for size in (c.height, c.width)]
     rest = (tiles[0], f.products, f.products, tiles[1], lanes)
-    weights = (f.products, f.products, c.groups, outer, inner, lanes, lanes)
+    words = c.factors(lanes)
+    image = (c.images, c.groups, inner, *rest[:-1], words)
+    weights = (f.products, f.products, c.groups, outer, inner, words, lanes)
     return tensor_expr(
-        [*_axes("parallel", c.images, c.groups, outer, *rest), *_axes("reduction", inner, lanes)],
+        [*_axes("parallel", c.images, c.groups, outer, *rest), *_axes("reduction", inner, words)],
         [
-            TensorAccess((c.images, c.groups, inner, *rest), 4, (n, g, cib, th, i, j, tw, ci)),
+            TensorAccess(image, 4, (n, g, cib, th, i, j, tw, ci)),
             TensorAccess(weights, 4, (i, j, g, cob, cib, ci, co)),
         ],
         [TensorAccess((c.images, c.groups, outer, *rest), 4, (n, g, cob, th, i, j, tw, co))],
         kind="contraction",
+        **_multiply(c),
     )
 
 
@@ -203,11 +228,16 @@ def _outputs(c: Convolution3x3, f: Filtering, lanes: int) -> TensorExpr:
     return tensor_expr(
         [*_axes("parallel", *sizes), *_axes("whole", f.products, f.products)],
         [TensorAccess(products, 4, (n, g, cob, rows, i, j, columns, co))],
-        [TensorAccess(sizes, 4, (n, g, cob, y, x, co))],
+        [TensorAccess(sizes, c.itemsize, (n, g, cob, y, x, co))],
         kind="transform",
         ops=2 * _work(f.outputs) + _EPILOGUE,
         periods=((3, f.size), (4, f.size)),
     )
+
+
+def _multiply(c: Convolution3x3) -> dict[str, Any]:
+    """What a step of the reduction does."""
+    return {"dot": "i16", "ops": 4.0} if c.whole else {}
 
 
 def _axes(kind: str, *sizes: int) -> list[tuple[str, int, str]]:

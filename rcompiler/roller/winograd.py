@@ -7,6 +7,7 @@ points that the polynomials of inputs and taps are evaluated at (Toom-Cook, tran
 exact here: matrices of Fractions.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,11 +27,14 @@ SIZES = tuple(sorted(_POINTS))
 
 @dataclass(frozen=True)
 class Filtering:
-    """F(m, r): `inputs` is B^T, `taps` is G and `outputs` is A^T."""
+    """F(m, r): `inputs` is B^T, `taps` is G and `outputs` is A^T; `scale`: what results are
+    multiplied by.
+    """
 
     inputs: Matrix
     taps: Matrix
     outputs: Matrix
+    scale: int = 1
 
     @property
     def size(self) -> int:
@@ -60,6 +64,27 @@ def filtering(size: int, taps: int = 3) -> Filtering:
     """F(size, taps) at the points of least error. Raises KeyError for a size not in SIZES."""
     points = [Fraction(0), *(s * p for p in _POINTS[size] for s in (1, -1))]
     return toom_cook(size, taps, points[: size + taps - 2])
+
+
+@cache
+def whole_filtering(size: int, taps: int = 3) -> Filtering:
+    """F(size, taps) of whole numbers: at 0, 1, -1, 2, -2; results are `scale` times as large.
+
+    What the Lagrange polynomials divide by, which stands in G elsewhere, goes into A^T and `scale`.
+    Raises KeyError for a size not in SIZES.
+    """
+    points = [
+        Fraction(0),
+        *(Fraction(s * p) for p in range(1, 1 + len(_POINTS[size])) for s in (1, -1)),
+    ]
+    exact = toom_cook(size, taps, points[: size + taps - 2])
+    weights = [1 / row[0] if row[0] else Fraction(1) for row in exact.taps]
+    scale = math.lcm(*(abs(int(w)) for w in weights))
+    filters = tuple(tuple(w * g for g in row) for w, row in zip(weights, exact.taps, strict=True))
+    outputs = tuple(
+        tuple(scale * a / w for w, a in zip(weights, row, strict=True)) for row in exact.outputs
+    )
+    return Filtering(exact.inputs, filters, outputs, scale)
 
 
 def toom_cook(size: int, taps: int, points: Sequence[Fraction]) -> Filtering:

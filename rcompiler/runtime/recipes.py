@@ -8,7 +8,8 @@ a fixed order, so that every machine makes the same bits:
     ["broadcast", shape]             dims of one element, which is seen as often as asked for
     ["pad", low, shape, fill]        the elements begin at `low`; hex digits of the bytes elsewhere
     ["cast", dtype]                  float16, float32 and float64 to one another
-    ["extend"]                       signed bytes as 16 bits
+    ["signed", dtype]                signed integers as float32, or as uint16: in 16 bits
+    ["whole"]                        whole numbers of float32 as signed integers of 16 bits
     ["from_bf16"]                    bf16, as 16 bits, to float32
     ["combine", axis, matrix]        sums of products along an axis, one for each row of the matrix
 
@@ -196,26 +197,55 @@ class Cast:
 
 
 @dataclass(frozen=True)
-class Extend:
-    """Signed bytes as numbers of 16 bits; of both the bits, as of all integers in a file."""
+class Signed:
+    """Signed integers of 8 or 16 bits as float32, or of 8 as 16 bits, which a file calls uint16."""
+
+    dtype: str
 
     def result(self, form: Form) -> Form:
         """See `Reshape`."""
-        _demand(form.dtype.itemsize == 1, "bytes of a type that has none to extend")
+        known = (form.dtype.itemsize, self.dtype) in ((1, "uint16"), (1, "float32"), (2, "float32"))
+        _demand(known and form.dtype.kind in "iu", "signed numbers between types it has not")
+        return Form(form.shape, np.dtype(self.dtype))
+
+    def of(self, array: Constant) -> Constant:
+        """See `Reshape`."""
+        wide = np.dtype(self.dtype)
+
+        def block(box: Box) -> np.ndarray:
+            numbers = array[box].view(f"i{array.dtype.itemsize}")
+            return numbers.astype("i2").view(wide) if wide == "u2" else numbers.astype(wide)
+
+        rows = array.rows if isinstance(array, Deferred) else frozenset()
+        return Deferred(array.shape, wide, block, rows)
+
+    def data(self) -> list[Any]:
+        """See `Reshape`."""
+        return ["signed", self.dtype]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Whole numbers in float32 as signed integers of 16 bits, which hold them."""
+
+    def result(self, form: Form) -> Form:
+        """See `Reshape`."""
+        _demand(form.dtype == np.float32, "whole numbers of a type that is not float32")
         return Form(form.shape, np.dtype("uint16"))
 
     def of(self, array: Constant) -> Constant:
         """See `Reshape`."""
 
         def block(box: Box) -> np.ndarray:
-            return array[box].view("i1").astype("i2").view("u2")
+            with np.errstate(all="ignore"):
+                return array[box].astype("i2").view("u2")
 
         rows = array.rows if isinstance(array, Deferred) else frozenset()
         return Deferred(array.shape, np.dtype("uint16"), block, rows)
 
     def data(self) -> list[Any]:
         """See `Reshape`."""
-        return ["extend"]
+        return ["whole"]
 
 
 @dataclass(frozen=True)
@@ -280,7 +310,7 @@ class Combine:
         return ["combine", self.axis, [list(row) for row in self.matrix]]
 
 
-Step = Reshape | Permute | Broadcast | Pad | Cast | Extend | FromBf16 | Combine
+Step = Reshape | Permute | Broadcast | Pad | Cast | Signed | Whole | FromBf16 | Combine
 
 
 def _multiply(matrix: Sequence[Sequence[float]], terms: np.ndarray) -> np.ndarray:
@@ -426,7 +456,8 @@ _STEPS: dict[str, Callable[..., Step]] = {
         integers(low), integers(shape), bytes.fromhex(string(fill))
     ),
     "cast": lambda dtype: Cast(string(dtype)),
-    "extend": Extend,
+    "signed": lambda dtype: Signed(string(dtype)),
+    "whole": Whole,
     "from_bf16": FromBf16,
     "combine": _decoded_combine,
 }

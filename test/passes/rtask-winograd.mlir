@@ -137,3 +137,78 @@ func.func @too_large(%x: tensor<1x128x6x6x16xf32>, %init: tensor<1x128x4x4x16xf3
   } -> tensor<1x128x4x4x16xf32>
   return %y : tensor<1x128x4x4x16xf32>
 }
+
+#id5 = affine_map<(a, b, c, d, e) -> (a, b, c, d, e)>
+#id6 = affine_map<(a, b, c, d, e, f) -> (a, b, c, d, e, f)>
+
+// Bytes in 16 bits: matrices of whole numbers, sums of 32 bits, of which 576 = 9 * 64 is divided at the end.
+// CHECK-LABEL: func.func @bytes
+// CHECK: arith.constant dense<{{.*}}[4, 0, -5, 0, 1, 0]{{.*}}> : tensor<6x6xi16>
+// CHECK: arith.sitofp %{{.*}} : i16 to f32
+// CHECK: %[[U:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<6x6x1x1x16x16xi16>)
+// CHECK: arith.fptosi %{{.*}} : f32 to i16
+// CHECK: linalg.generic {{.*}} %[[U]] : {{.*}}xi32>) attrs = {rtask.root = "winograd4, as demanded"}
+// CHECK: arith.constant dense<{{.*}}[6, -4, -4, 1, 1, 0]{{.*}}> : tensor<4x6xi32>
+// CHECK: %[[INVERSE:.*]] = arith.constant 954437177 : i32
+// CHECK: arith.muli %{{.*}}, %[[INVERSE]] : i32
+// CHECK: %[[SHIFT:.*]] = arith.constant 6 : i32
+// CHECK: arith.shrsi %{{.*}}, %[[SHIFT]] : i32
+func.func @bytes(%a: tensor<1x1x6x6x16xi8>) -> tensor<1x1x4x4x16xi32> {
+  %c = arith.constant dense_resource<b> : tensor<1x1x3x3x16x16xi8>
+  %ae = tensor.empty() : tensor<1x1x6x6x16xi16>
+  %x = linalg.generic {indexing_maps = [#id5, #id5], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%a : tensor<1x1x6x6x16xi8>) outs(%ae : tensor<1x1x6x6x16xi16>) {
+  ^bb0(%l: i8, %o: i16):
+    %e = arith.extui %l : i8 to i16
+    linalg.yield %e : i16
+  } -> tensor<1x1x6x6x16xi16>
+  %ce = tensor.empty() : tensor<1x1x3x3x16x16xi16>
+  %w = linalg.generic {indexing_maps = [#id6, #id6], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%c : tensor<1x1x3x3x16x16xi8>) outs(%ce : tensor<1x1x3x3x16x16xi16>) {
+  ^bb0(%l: i8, %o: i16):
+    %e = arith.extsi %l : i8 to i16
+    linalg.yield %e : i16
+  } -> tensor<1x1x3x3x16x16xi16>
+  %zero = arith.constant 0 : i32
+  %ie = tensor.empty() : tensor<1x1x4x4x16xi32>
+  %init = linalg.fill ins(%zero : i32) outs(%ie : tensor<1x1x4x4x16xi32>) -> tensor<1x1x4x4x16xi32>
+  %y = linalg.generic {indexing_maps = [#image, #filter, #result], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<1x1x6x6x16xi16>, tensor<1x1x3x3x16x16xi16>) outs(%init : tensor<1x1x4x4x16xi32>) {
+  ^bb0(%l: i16, %r: i16, %acc: i32):
+    %u = arith.extsi %l : i16 to i32
+    %v = arith.extsi %r : i16 to i32
+    %m = arith.muli %u, %v : i32
+    %s = arith.addi %acc, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<1x1x4x4x16xi32>
+  return %y : tensor<1x1x4x4x16xi32>
+}
+
+// Of weights without a sign the transformed ones may leave 16 bits.
+// CHECK-LABEL: func.func @weights_of_no_sign
+// CHECK-NOT: rtask.root
+// CHECK: return
+func.func @weights_of_no_sign(%a: tensor<1x1x6x6x16xi8>) -> tensor<1x1x4x4x16xi32> {
+  %c = arith.constant dense_resource<b> : tensor<1x1x3x3x16x16xi8>
+  %ae = tensor.empty() : tensor<1x1x6x6x16xi16>
+  %x = linalg.generic {indexing_maps = [#id5, #id5], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%a : tensor<1x1x6x6x16xi8>) outs(%ae : tensor<1x1x6x6x16xi16>) {
+  ^bb0(%l: i8, %o: i16):
+    %e = arith.extui %l : i8 to i16
+    linalg.yield %e : i16
+  } -> tensor<1x1x6x6x16xi16>
+  %ce = tensor.empty() : tensor<1x1x3x3x16x16xi16>
+  %w = linalg.generic {indexing_maps = [#id6, #id6], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%c : tensor<1x1x3x3x16x16xi8>) outs(%ce : tensor<1x1x3x3x16x16xi16>) {
+  ^bb0(%l: i8, %o: i16):
+    %e = arith.extui %l : i8 to i16
+    linalg.yield %e : i16
+  } -> tensor<1x1x3x3x16x16xi16>
+  %zero = arith.constant 0 : i32
+  %ie = tensor.empty() : tensor<1x1x4x4x16xi32>
+  %init = linalg.fill ins(%zero : i32) outs(%ie : tensor<1x1x4x4x16xi32>) -> tensor<1x1x4x4x16xi32>
+  %y = linalg.generic {indexing_maps = [#image, #filter, #result], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<1x1x6x6x16xi16>, tensor<1x1x3x3x16x16xi16>) outs(%init : tensor<1x1x4x4x16xi32>) {
+  ^bb0(%l: i16, %r: i16, %acc: i32):
+    %u = arith.extsi %l : i16 to i32
+    %v = arith.extsi %r : i16 to i32
+    %m = arith.muli %u, %v : i32
+    %s = arith.addi %acc, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<1x1x4x4x16xi32>
+  return %y : tensor<1x1x4x4x16xi32>
+}

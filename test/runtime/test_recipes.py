@@ -15,13 +15,14 @@ from rcompiler.runtime.recipes import (
     Cast,
     Combine,
     Derived,
-    Extend,
     Form,
     FromBf16,
     Pad,
     Permute,
     Recipe,
     Reshape,
+    Signed,
+    Whole,
     forms,
     plain,
 )
@@ -65,11 +66,17 @@ def computed(array):
     return Deferred(array.shape, array.dtype, lambda box: array[box])
 
 
-def test_signed_bytes_are_extended():
-    """What a file calls uint8 and uint16 has a sign here."""
-    made = Derived(np.array([[0, 1, 127], [128, 129, 255]], np.uint8), Extend())
-    assert whole(made).view(np.int16).tolist() == [[0, 1, 127], [-128, -127, -1]]
-    assert made.steps[0].data() == ["extend"]
+def test_integers_have_signs():
+    """What a file calls uint8 and uint16: of all of them, through float32 and back."""
+    signed = np.arange(-128, 128, dtype=np.int8)
+    array = signed.view(np.uint8).reshape(2, 128)
+    wide = Derived(array, Signed("uint16"))
+    numbers = Derived(array, Signed("uint16"), Signed("float32"))
+    back = Derived(array, Signed("float32"), Whole())
+    assert np.array_equal(whole(wide).view(np.int16).ravel(), signed)
+    assert whole(wide).dtype == whole(back).dtype == np.uint16
+    assert np.array_equal(whole(numbers).ravel(), signed) and whole(numbers).dtype == np.float32
+    assert np.array_equal(whole(back).view(np.int16).ravel(), signed)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -201,7 +208,10 @@ W = Form((8, 24, 3, 3), F32)
         (W, [Cast("float64")] * (MOST_STEPS + 1), "16 steps"),
         (W, [Cast("uint8")], "cast between types"),
         (W, [FromBf16()], "bf16 of other than 16 bits"),
-        (W, [Extend()], "none to extend"),
+        (W, [Signed("uint16")], "signed numbers between types"),
+        (Form((4,), np.dtype("uint32")), [Signed("float32")], "signed numbers between types"),
+        (Form((4,), np.dtype("uint8")), [Signed("uint32")], "signed numbers between types"),
+        (W, [Cast("float64"), Whole()], "not float32"),
         (Form((4,), np.dtype("uint32")), [Cast("float32")], "cast between types"),
         (Form((3,), np.dtype("uint32")), [Combine(0, ((1.0, 1.0, 1.0),))], "are no floats"),
         (Form((3,), np.dtype("complex64")), [], "type that has no steps"),

@@ -63,3 +63,15 @@ def test_copies_and_zeros_cost_nothing_or_little():
     assert steps.outputs[2] == 0
     assert steps.sums == ((),)
     assert plan([[0, 1], [1, 0]]).operations == 0
+
+
+def test_integers_keep_integer_coefficients():
+    """2x + 4y and 2x - 4y: no half of one is a coefficient of the other."""
+    matrix = [[1, 2, 4, 3], [1, -2, -4, 3], [0, 1, 0, 2]]
+    steps = plan(matrix, whole=True)
+    assert all(c == int(c) for terms in steps.sums for _, c in terms)
+    values: list[float] = [3, 5, 7, 11]
+    for terms in steps.sums:
+        values.append(sum(values[k] * c for k, c in terms))
+    expected = [sum(c * x for c, x in zip(row, values, strict=False)) for row in matrix]
+    assert [values[k] for k in steps.outputs] == expected

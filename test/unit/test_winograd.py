@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from rcompiler.roller.winograd import SIZES, filtering, toom_cook
+from rcompiler.roller.winograd import SIZES, filtering, toom_cook, whole_filtering
 
 
 def times(matrix, vector):
@@ -35,6 +35,18 @@ def test_the_filtering_is_the_sum_of_products(size, taps):
     g = [Fraction(draw.randint(-99, 99)) for _ in range(taps)]
     products = [a * b for a, b in zip(times(f.inputs, d), times(f.taps, g), strict=True)]
     expected = [sum(d[k + p] * g[p] for p in range(taps)) for k in range(size)]
+    assert times(f.outputs, products) == expected
+
+
+@pytest.mark.parametrize(("size", "scale"), [(2, 2), (4, 24)])
+def test_whole_numbers_give_a_multiple_of_the_sum(size, scale):
+    draw = random.Random(size)
+    f = whole_filtering(size)
+    assert f.scale == scale
+    assert all(x.denominator == 1 for m in (f.inputs, f.taps, f.outputs) for row in m for x in row)
+    d, g = ([draw.randint(-99, 99) for _ in range(n)] for n in (f.products, 3))
+    products = [a * b for a, b in zip(times(f.inputs, d), times(f.taps, g), strict=True)]
+    expected = [scale * sum(d[k + p] * g[p] for p in range(3)) for k in range(size)]
     assert times(f.outputs, products) == expected
 
 

@@ -26,7 +26,7 @@ from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import ops_of
 from rcompiler.passes.constants.moves import over_loops
 from rcompiler.runtime.deferred import BLOCK, Box, Constant, Deferred
-from rcompiler.runtime.recipes import Cast, Combine, Extend
+from rcompiler.runtime.recipes import Cast, Combine, Signed, Step, Whole
 
 _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "arith.addf": np.add,
@@ -36,8 +36,14 @@ _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "arith.subf": np.subtract,
     "math.sqrt": np.sqrt,
 }
-_CASTS = ("arith.extf", "arith.truncf", "arith.sitofp", "arith.uitofp", "arith.extsi",
-          "arith.extui", "arith.trunci")  # fmt: skip
+_CASTS = ("arith.extf", "arith.truncf", "arith.sitofp", "arith.uitofp", "arith.fptosi",
+          "arith.extsi", "arith.extui", "arith.trunci")  # fmt: skip
+
+_INTEGER_STEPS: dict[tuple[str, ...], Step] = {
+    ("arith.extsi", "i8", "i16"): Signed("uint16"),
+    ("arith.sitofp", "i16", "f32"): Signed("float32"),
+    ("arith.fptosi", "f32", "i16"): Whole(),
+}
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ def evaluate_generic(op: ir.Operation, inputs: Sequence[Constant]) -> tuple[Cons
     order = generic.dims[-1]
     if -1 in order or generic.outputs != 1:
         return None
-    if generic.combination is not None:
+    if generic.combination is not None and inputs[generic.combination.data].dtype.kind == "f":
         return _combination(generic, generic.combination, inputs, order)
     if any(generic.init_used) or sorted(order) != list(range(len(generic.sizes))):
         return None
@@ -115,8 +121,8 @@ def _elementwise(
     dtype = body(*(np.empty(0, array.dtype) for array in inputs)).dtype
     if is_float_cast(generic.block):
         made = over_loops(inputs[0], dims[0], order, generic.sizes, Cast(dtype.name))
-    elif _extends_bytes(generic.block):
-        made = over_loops(inputs[0], dims[0], order, generic.sizes, Extend())
+    elif (step := _integer_step(generic.block)) is not None:
+        made = over_loops(inputs[0], dims[0], order, generic.sizes, step)
     else:
         operands = list(zip(inputs, dims, strict=True))
         made = _Nest(operands, order, generic.sizes).arithmetic(dtype, body)
@@ -224,16 +230,15 @@ def is_float_cast(block: ir.Block) -> bool:
     )
 
 
-def _extends_bytes(block: ir.Block) -> bool:
-    """Whether a body is its first argument, a signed byte, as 16 bits."""
+def _integer_step(block: ir.Block) -> Step | None:
+    """What a body does that is one exact cast of its first argument from or to signed integers."""
     first, terminator = ops_of(block)[0], ops_of(block)[-1]
-    return (
-        len(block.operations) == 2
-        and first.name == "arith.extsi"
-        and [str(v.type) for v in (*first.operands, *first.results)] == ["i8", "i16"]
-        and first.operands[0] == block.arguments[0]
-        and list(terminator.operands) == list(first.results)
-    )
+    if len(block.operations) != 2 or list(first.operands) != [block.arguments[0]]:
+        return None
+    if list(terminator.operands) != list(first.results):
+        return None
+    kinds = (first.name, *(str(v.type) for v in (*first.operands, *first.results)))
+    return _INTEGER_STEPS.get(kinds)
 
 
 class _Reader:

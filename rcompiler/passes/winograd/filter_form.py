@@ -20,6 +20,8 @@ from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.values import element_of
 
+_ELEMENTS = (("f32", "f32", "f32"), ("i16", "i16", "i32"))
+
 
 @dataclass(frozen=True)
 class Window:
@@ -43,6 +45,11 @@ class SlidingFilter:
     windows: tuple[Window, ...]
     channels: tuple[int, ...]
 
+    @property
+    def whole(self) -> bool:
+        """Whether it is one of integers."""
+        return element_of(self.generic.inputs[self.image]) == "i16"
+
     def dims(self, operand: int) -> list[int]:
         """The loop dim of each dim of an operand; for a window that of its pixel."""
         pixels = {w.axis: w.pixel for w in self.windows} if operand == self.image else {}
@@ -51,11 +58,11 @@ class SlidingFilter:
 
 
 def sliding_filter(op: ir.Operation) -> SlidingFilter | None:
-    """`op` as a convolution of f32 with strides and dilations of 1, else None."""
+    """`op` as a convolution with strides and dilations of 1, of f32 or 16 bits; else None."""
     generic = Generic(op)
     if not has_windows(generic) or not is_multiply_add(generic):
         return None
-    if any(element_of(v) != "f32" for v in generic.op.operands):
+    if tuple(element_of(v) for v in generic.op.operands) not in _ELEMENTS:
         return None
     return _as_filter(generic, 0, 1) or _as_filter(generic, 1, 0)
 

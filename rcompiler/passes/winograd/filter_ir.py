@@ -6,6 +6,7 @@ numbers i, j, .. of the products, one for each window: the rows of the matrices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,9 +15,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rcompiler.device.model import Device
-from rcompiler.linalg.constants import scalar_number
+from rcompiler.linalg.constants import scalar_of
+from rcompiler.linalg.element_types import item_bytes, numpy_type
 from rcompiler.linalg.pieces import pad_value
-from rcompiler.linalg.values import defining, element_type, integers, shape_of
+from rcompiler.linalg.values import defining, element_of, element_type, integers, shape_of
 from rcompiler.passes.ir.tensor_ir import (
     affine_map,
     elementwise,
@@ -31,7 +33,6 @@ from rcompiler.passes.winograd.filter_form import SlidingFilter
 from rcompiler.roller.product_layout import ProductTensor
 from rcompiler.roller.winograd import Filtering, Matrix
 
-_F32_BYTES = 4
 _TERM = "term"  # the loop over what a row of B^T combines
 # Index expressions of an operand, from the loop dims by name.
 _Read = Callable[[Mapping[Hashable, ir.AffineExpr]], list[ir.AffineExpr]]
@@ -77,8 +78,30 @@ class _Builder:
         products = _multiply_add(
             (self._inputs(image), _plain(image)), (self._weights(), _plain(filters)),
             result, form.channels, [self._sizes[d] for d in result],
+            sums=element_type(form.generic.inits[0]),
         )  # fmt: skip
         return Filtered(self._outputs(products, result), products.owner.operation)
+
+    def _divided(self, value: ir.Value) -> ir.Value:
+        """Results of filterings of whole numbers without their scale, which divides them.
+
+        In 32 bits, of which products and sums keep the low ones: for its odd part, the product with
+        its inverse; for the power of two a shift.
+        """
+        scale = math.prod(f.scale for _, f in self._steps)
+        shift = (scale & -scale).bit_length() - 1
+        inverse = pow(scale >> shift, -1, 1 << 32)
+        if scale == 1:
+            return value
+        i32 = ir.IntegerType.get_signless(32)
+
+        def divide(x: ir.Value) -> ir.Value:
+            if inverse != 1:
+                number = inverse - (1 << 32) * (inverse >> 31)
+                x = arith.muli(x, arith.constant(i32, number))
+            return arith.shrsi(x, arith.constant(i32, shift))
+
+        return elementwise([value], i32, divide)
 
     def _layouts(self) -> tuple[list[Hashable], list[Hashable]]:
         """The dims of the transformed image and of the products.
@@ -87,13 +110,15 @@ class _Builder:
         transformed image that exceeds the private caches is read from the shared one only once.
         """
         first, private = self._device.first_level, self._device.private_bytes
-        image, result = (self._products(self._form.dims(k)) for k in (self._form.image, 2))
+        image, result = (self._products(k) for k in (self._form.image, 2))
         order = result.outermost() if image.bytes > private else result.without_conflicts(first)
         return image.without_conflicts(first), order
 
-    def _products(self, dims: Sequence[Hashable]) -> ProductTensor:
+    def _products(self, operand: int) -> ProductTensor:
+        dims = self._form.dims(operand)
         pixels = tuple(w.pixel for w in self._form.windows)
-        return ProductTensor(tuple(dims), pixels, tuple(self._rows), self._sizes, _F32_BYTES)
+        item = item_bytes(element_of(self._form.generic.operands[operand]))
+        return ProductTensor(tuple(dims), pixels, tuple(self._rows), self._sizes, item)
 
     def _inputs(self, order: Sequence[Hashable]) -> ir.Value:
         """B^T d B of every tile, with tiles where the image has pixels."""
@@ -122,14 +147,16 @@ class _Builder:
         pad = defining(image)
         if pad is None or pad.name != "tensor.pad" or len(pad.operands) != 1 or not any(high):
             return pad_high(image, high)
-        zeros = scalar_number(pad_value(pad)) == 0.0
+        zeros = scalar_of(pad_value(pad)) == 0
         return _padded_again(pad, high) if zeros else pad_high(image, high)
 
     def _weights(self) -> ir.Value:
-        """G g G^T, [i, j, .., weights without taps]: in f64, rounded once."""
+        """G g G^T, [i, j, .., weights without taps]: in f64, rounded once; of integers exact in
+        f32.
+        """
         form = self._form
         weights = form.generic.inputs[form.weights]
-        value = _cast(weights, ir.F64Type.get())
+        value = _cast(weights, ir.F32Type.get() if form.whole else ir.F64Type.get())
         source: list[Hashable] = list(form.dims(form.weights))
         sizes = dict(zip(source, shape_of(value), strict=True))
         # the last row first: every step then makes the outermost dim, and nothing is transposed
@@ -157,7 +184,7 @@ class _Builder:
                 target, [row], [sizes[d] for d in target], start if last else None,
             )  # fmt: skip
             source = list(target)
-        return value
+        return self._divided(value)
 
 
 def _plain(names: Sequence[Hashable]) -> _Read:
@@ -188,24 +215,37 @@ def _multiply_add(
     reduced: Sequence[Hashable],
     shape: Sequence[int],
     start: ir.Value | None = None,
+    sums: ir.Type | None = None,
 ) -> ir.Value:
-    """start (else zeros) + the sum of a * b over the loops `reduced`; loops by name."""
+    """start (else zeros) + the sum of a * b over the loops `reduced`; loops by name. sums: their
+    type, by default that of the factors.
+    """
     names = [*result, *reduced]
     loops = {name: ir.AffineExpr.get_dim(k) for k, name in enumerate(names)}
     maps = [affine_map(len(names), read(loops)) for read in (a[1], b[1], _plain(result))]
     kinds = ["parallel"] * len(result) + ["reduction"] * len(reduced)
-    init = fill(scalar_zero(element_type(a[0])), shape) if start is None else start
+    sums = element_type(a[0]) if sums is None else sums
+    init = fill(scalar_zero(sums), shape) if start is None else start
 
     def add(x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
-        return arith.addf(total, arith.mulf(x, y))
+        if isinstance(sums, ir.FloatType):
+            return arith.addf(total, arith.mulf(x, y))
+        if x.type != sums:
+            x, y = arith.extsi(sums, x), arith.extsi(sums, y)
+        return arith.addi(total, arith.muli(x, y))
 
     return generic([a[0], b[0]], [init], maps, kinds, add).results[0]
 
 
 def _cast(value: ir.Value, element: ir.Type) -> ir.Value:
-    """The float tensor in another float type."""
-    wider = ir.FloatType(element).width > ir.FloatType(element_type(value)).width
-    cast = arith.ExtFOp if wider else arith.TruncFOp
+    """The tensor in another type, which has its numbers: floats, or integers that are exact."""
+    before = element_type(value)
+    floats = [isinstance(kind, ir.FloatType) for kind in (before, element)]
+    if all(floats):
+        wider = ir.FloatType(element).width > ir.FloatType(before).width
+        cast = arith.ExtFOp if wider else arith.TruncFOp
+    else:
+        cast = arith.FPToSIOp if floats[0] else arith.SIToFPOp
     return elementwise([value], element, lambda x: cast(element, x).result)
 
 
@@ -213,8 +253,7 @@ def _matrix(matrix: Matrix, like: ir.Value) -> ir.Value:
     """A constant with the element type of `like`."""
     array = np.array([[float(x) for x in row] for row in matrix])
     kind = type_like(like, array.shape)
-    if not isinstance(kind.element_type, ir.F64Type):
-        array = array.astype(np.float32)
+    array = array.astype(numpy_type(kind.element_type))
     return arith.ConstantOp(kind, ir.DenseElementsAttr.get(array, type=kind)).result
 
 
