@@ -248,8 +248,8 @@ class RegisterModel:
             # both halves of the words of the vector operands and of one broadcast, and a mask
             vectors = (held[id(a)] for a in self.space.streams if self.vector.axis in a.axes())
             return 2 * math.ceil(sum(vectors)) + 3
-        product = int(self.expr.dot == "i16")  # before it is added
-        return math.ceil(sum(sorted(held.values())[:-1])) + self._temporaries + product
+        products = 2 if self.expr.dot == "i16" else 0  # before they are added
+        return math.ceil(sum(sorted(held.values())[:-1])) + self._temporaries + products
 
     # instruction counts -----------------------------------------------------------------------
 
