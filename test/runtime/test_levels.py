@@ -328,6 +328,17 @@ def test_pieces_that_are_none_are_refused(small, here, tmp_path, change):
         Artifact.load(tmp_path / "m.rcx")
 
 
+def test_pieces_whose_hash_nobody_has_are_refused_also_where_they_are_not_taken(
+    small, here, tmp_path
+):
+    both = made_level("x86-64", *turned(4)), made_level("x86-64-v3", *turned(8))
+    together(both).save(tmp_path / "m.rcx")
+    here(*FLAGS["x86-64"])
+    rewritten(tmp_path / "m.rcx", lambda levels, _: levels[0]["header"].pop("weights") and None)
+    with pytest.raises(ArtifactError, match="m.rcx: the header is damaged or cut off"):
+        Artifact.load(tmp_path / "m.rcx")
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_pieces_in_another_order_make_other_weights(small, here, tmp_path, full):
     both = made_level("x86-64", *turned(4)), made_level("x86-64-v3", *turned(8))
