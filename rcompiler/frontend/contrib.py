@@ -7,9 +7,11 @@ integers where they are. Source: onnxruntime, docs/ContribOperators.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from onnx import FunctionProto, NodeProto, helper, parser
+
+from .dynamic_lstm import integer_lstm
 
 DOMAIN = "com.microsoft"
 _OPSET = 17
@@ -59,15 +61,17 @@ _TEXTS = {
 }
 
 
-def contrib_body(node: NodeProto) -> FunctionProto | None:
+def contrib_body(node: NodeProto, first: Sequence[int] = ()) -> FunctionProto | None:
     """What a node of `DOMAIN` stands for; None of an operator, or of a form of it, that is not
-    here.
+    here. first: the shape of its first input, where it is known.
     """
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     if given.get("channels_last", 0):
         return None
     if node.op_type in _TEXTS:
         return _parsed(_TEXTS[node.op_type])
+    if node.op_type == "DynamicQuantizeLSTM":
+        return integer_lstm(node, DOMAIN, first) or _lstm(node)
     build = _BUILDERS.get(node.op_type)
     return None if build is None else build(node)
 
@@ -148,7 +152,7 @@ def _product(node: NodeProto, bias: int) -> str:
 
 def _lstm(node: NodeProto) -> FunctionProto:
     """Weights [directions, depth, 4 hidden] of bytes, with a scale for each direction or for each
-    column of it; the gates are computed in f32.
+    column of it, as f32: for forms that `integer_lstm` does not have.
     """
     lines = ["each = Constant <value_ints = [0, 1, -1]> ()"]
     for w in "wr":
@@ -230,6 +234,5 @@ _BUILDERS: dict[str, Callable[[NodeProto], FunctionProto | None]] = {
     "QGemm": _gemm,
     "MatMulIntegerToFloat": _to_float,
     "DynamicQuantizeMatMul": _dynamic_matmul,
-    "DynamicQuantizeLSTM": _lstm,
     "QAttention": _attention,
 }

@@ -17,7 +17,8 @@ def body_of(node: NodeProto, version: int, inputs: Sequence[Value | None]) -> Fu
     when it has none.
     """
     if node.domain == DOMAIN:
-        return contrib_body(node)
+        first = inputs[0] if inputs else None
+        return contrib_body(node, first.shape if isinstance(first, Value) else ())
     try:
         schema = onnx.defs.get_schema(node.op_type, version, node.domain)
     except onnx.defs.SchemaError:
