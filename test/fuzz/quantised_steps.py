@@ -311,18 +311,19 @@ def resize(net: Network) -> None:
     g, x = net.g, net.tensor(lambda t: len(t.shape) == 4)
     if math.prod(x.shape) * 4 > _MOST:
         raise Reject
-    scales = g.fixed(np.array([1, 1, 2, 2], np.float32), "float32")
+    # given as scales, extents would be as noisy as they are
+    sizes = g.fixed(np.array([*x.shape[:2], *(2 * d for d in x.shape[2:])]))
     if g.chance(0.6):
         how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric",
                "nearest_mode": "floor"}  # fmt: skip
-        net.add_like(g.node("Resize", [net.real(x), None, scales], **how)[0], x)
+        net.add_like(g.node("Resize", [net.real(x), None, None, sizes], **how)[0], x)
     elif net.exact:
         raise Reject
     else:
         net.open = True
         mode = g.pick(("half_pixel", "asymmetric"))
         how = {"mode": "linear", "coordinate_transformation_mode": mode}
-        net.add(g.node("Resize", [net.real(x), None, scales], **how)[0])
+        net.add(g.node("Resize", [net.real(x), None, None, sizes], **how)[0])
 
 
 def move(net: Network) -> None:
