@@ -26,6 +26,6 @@
 // LIST:       rtask-dce {{.*}}Remove the kernels
 // LIST:       vdevice-attach-device {{ *}}Write into
 // LIST-NEXT:    device=device (needed)
-// LIST-NEXT:    precision=f32|tf32|f16|bf16 (default: f32)
+// LIST-NEXT:    precision=f32|tf32|f16|bf16|w8|w4 (default: f32)
 // CHECK:      func.func @empty
 func.func @empty() { return }
