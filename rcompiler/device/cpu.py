@@ -104,8 +104,8 @@ def _with_tiles(compute: ComputeUnit, features: frozenset[str]) -> ComputeUnit:
     all their products a cycle.
     """
     has = [AMX[e] for e, name in TILE_PRODUCTS.items() if features >= {"amx-tile", name}]
-    rates = tuple((u.element, 2.0 * u.columns * u.depth * compute.ghz) for u in has)
-    return replace(compute, matrix=rates, matrix_units=tuple(has))
+    rates = sorted((u.element, 2.0 * u.columns * u.depth * compute.ghz) for u in has)
+    return replace(compute, matrix=tuple(rates), matrix_units=tuple(has))
 
 
 def detect_cpu(

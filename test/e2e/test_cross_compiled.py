@@ -91,10 +91,10 @@ def test_what_is_compiled_says_what_it_is_and_does_not_run(capped, tmp_path):
     assert [t.shape for t in model.inputs] == [SHAPE] and len(model.outputs) == 1
     assert "tdpbusd" in model.stage("asm") and model.report().eus == 1
     for use in (lambda: model(X), model.bind):
-        with pytest.raises(ArtifactError, match="x86-64-v4[+]vnni[+]amx': this CPU lacks amx_int8"):
+        with pytest.raises(ArtifactError, match="x86-64-v4[+]vnni[+]amx': this CPU lacks amx_bf16"):
             use()
     model.save(tmp_path / "m.rcx")
-    with pytest.raises(ArtifactError, match="m.rcx: code for target 'x86-64-v4.*lacks amx_int8"):
+    with pytest.raises(ArtifactError, match="m.rcx: code for target 'x86-64-v4.*lacks amx_bf16"):
         rcompiler.load(tmp_path / "m.rcx")
     with model:
         pass
@@ -164,7 +164,7 @@ def test_where_the_host_cannot_be_measured_the_default_figures_hold(capped, monk
 @pytest.mark.parametrize("tune", ["kernels", "warmup", "online"])
 def test_nothing_is_tuned_for_another_machine(capped, tune):
     with pytest.raises(
-        CompilerError, match=f"tune='{tune}' runs kernels .*, which has no amx-int8"
+        CompilerError, match=f"tune='{tune}' runs kernels .*, which has no amx-bf16"
     ):
         cross_compiled(tune=tune)
 
