@@ -39,6 +39,16 @@ class TurnedBlocks:
 
         Only what every position reads is looked at: no guarded read, and nothing in reductions.
         """
+        self._prepare(value, positions, lanes, set())
+
+    def _prepare(
+        self, value: ir.Value, positions: list[Coordinates], lanes: int, met: set[object]
+    ) -> None:
+        """met: values with positions that were looked at; a graph may have very many paths."""
+        key = value, tuple(tuple(at) for at in positions)
+        if key in met:
+            return
+        met.add(key)
         buffer = self._evaluator.buffers.get(value)
         if buffer is not None:
             self._turn(value, buffer, positions, lanes)
@@ -48,7 +58,7 @@ class TurnedBlocks:
         op = value.owner.operation
         if op.name in VIEWS:
             inner = [self._evaluator.view_coordinates(op, at, lanes) for at in positions]
-            self.prepare(op.operands[0], inner, lanes)
+            self._prepare(op.operands[0], inner, lanes, met)
         elif op.name == "linalg.generic":
             generic = self._evaluator.generic(op)
             if generic.reduction_dims:
@@ -59,7 +69,7 @@ class TurnedBlocks:
                     inner = [self._evaluator.coordinates(generic, k, p, lanes) for p in points]
                 except NeedsScalars:
                     continue
-                self.prepare(operand, inner, lanes)
+                self._prepare(operand, inner, lanes, met)
 
     def _turn(
         self, value: ir.Value, buffer: Buffer, positions: list[Coordinates], lanes: int

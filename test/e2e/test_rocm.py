@@ -111,5 +111,7 @@ def test_products_of_other_types(kind: str):
 
 
 def test_matrix_units_are_not_programmed():
-    with pytest.raises(CompilerError, match="'f16' is not one of target 'rocm:gfx942', which has f32"):
+    with pytest.raises(
+        CompilerError, match="'f16' is not one of target 'rocm:gfx942', which has f32"
+    ):
         rcompiler.compile_onnx(models.build("two_branch"), target="rocm:gfx942", precision="f16")
