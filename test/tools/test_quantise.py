@@ -84,7 +84,10 @@ def test_levels_that_differ_are_told(monkeypatch, capsys):
 
 def test_another_form_is_refused(capsys):
     assert bench.main(["resnet50:int4"]) == 1
-    assert "write resnet50, resnet50:dynamic or resnet50:f16" in capsys.readouterr().err
+    assert (
+        "write resnet50, or behind it a colon and dynamic, f16, bf16, w8, w4"
+        in capsys.readouterr().err
+    )
 
 
 def test_what_is_measured(tmp_path, capsys):
