@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import small_models as sm
+from artifact_loads import LOADS
 
 from rcompiler.device.host_flags import LEVEL_FLAGS, host_flags
 from rcompiler.errors import ArtifactError
@@ -53,14 +54,6 @@ def here(monkeypatch):
 def file(tmp_path) -> Path:
     together(several()).save(tmp_path / "m.rcx")
     return tmp_path / "m.rcx"
-
-
-LOADS = {
-    "mapped": Artifact.load,
-    "full": lambda path: Artifact.load(path, full=True),
-    "read": lambda path: Artifact.load(path, mapped=False),
-    "bytes": lambda path: Artifact.from_bytes(path.read_bytes()),
-}
 
 
 @pytest.mark.parametrize("load", LOADS.values(), ids=LOADS)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import recrafted
 import small_models as sm
+from artifact_loads import LOADS
 
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError
 from rcompiler.passes.constants.storing import storage_of
@@ -64,14 +65,6 @@ def sample(rows=300) -> Artifact:
 def path(tmp_path: Path) -> Path:
     sample().save(tmp_path / "m.rcx")
     return tmp_path / "m.rcx"
-
-
-LOADS = {
-    "mapped": Artifact.load,
-    "full": lambda path: Artifact.load(path, full=True),
-    "read": lambda path: Artifact.load(path, mapped=False),
-    "bytes": lambda path: Artifact.from_bytes(path.read_bytes()),
-}
 
 
 @pytest.mark.parametrize("way", LOADS)
