@@ -20,26 +20,24 @@ from rcompiler.errors import ArtifactError, CompilerError, DeviceError, Schedule
 from rcompiler.report import Report
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.closing import Closable
 from rcompiler.runtime.container import shown
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.gpu.executable import GpuExecutable
 from rcompiler.runtime.gpu.image import GpuImage
+from rcompiler.runtime.held import HeldModel
 from rcompiler.runtime.memory import room_for
 
 STAGES = ("linalg", "rtask", "rkernel", "vdevice", "gpu", "llvm", "asm")
 REPORT = "report"  # kept beside the stage texts
 
 
-class Explained(Closable):
+class Explained(HeldModel):
     """What a compiled model says of itself, whatever it runs on.
 
     Attributes:
-        artifact: what is run, and all that is known of it.
         eus: execution units that it runs on.
     """
 
-    artifact: Artifact
     eus: int
 
     def __repr__(self) -> str:
@@ -130,7 +128,7 @@ class Explained(Closable):
         return assembly(self.artifact.stages["llvm"], facts["cpu"], facts.get("features", ""))
 
 
-class Portable(Closable):
+class Portable(HeldModel):
     """A model that can be copied, and pickled to travel to another process.
 
     A copy is a model of its own: with threads, memory for temporary tensors, and on a GPU all of
@@ -140,12 +138,8 @@ class Portable(Closable):
     moment: bindings, times, the device that it has opened.
 
     Nothing makes it safe to unpickle what a stranger wrote: take an `.rcx` file, and `load` it.
-
-    Attributes:
-        artifact: what is run.
     """
 
-    artifact: Artifact
     _options: dict[str, Any]
 
     def __copy__(self) -> Model:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NoReturn
 
 from rcompiler.model import Explained, Model, model_of
@@ -27,7 +26,7 @@ class CrossCompiledModel(Explained):
             ArtifactError: the artifact contradicts itself.
         """
         artifact.check()
-        self.artifact = artifact
+        self._artifact = artifact
         self.inputs, self.outputs = artifact.inputs, artifact.outputs
         self.eus = max((program.eus for program in artifact.programs), default=1)
         self._closed = False
@@ -47,17 +46,6 @@ class CrossCompiledModel(Explained):
             ArtifactError: always; it names what this CPU lacks.
         """
         self._refuse()
-
-    def save(self, path: str | Path) -> None:
-        """Write the artifact (see `Artifact.save`).
-
-        Args:
-            path: of the file.
-
-        Raises:
-            ArtifactError: it cannot be written.
-        """
-        self.artifact.save(path)
 
     @property
     def closed(self) -> bool:

@@ -4,7 +4,6 @@ import struct
 from collections.abc import Callable
 from functools import partial
 from os import getpid
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,8 @@ from rcompiler.runtime import tables
 from rcompiler.runtime.arguments import Arrays, Parameter, call_arguments, parameters
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.binding import Binding
-from rcompiler.runtime.closing import Closable
 from rcompiler.runtime.cpu_needs import require_flags, require_one
+from rcompiler.runtime.held import HeldModel
 from rcompiler.runtime.image import Image, LoadedImage
 from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.loaded_schedule import LoadedSchedule
@@ -31,7 +30,7 @@ from rcompiler.runtime.threads import Launcher, Team, Waiting
 _Array = np.ndarray  # a name that the path of every call looks up
 
 
-class Executable(Closable):
+class Executable(HeldModel):
     """Runs an artifact.
 
     It holds threads and memory for temporary tensors until it is closed, as at the end of a `with`
@@ -234,28 +233,6 @@ class Executable(Closable):
         """
         if self._launcher.close():
             self._arena = np.empty(0, np.uint8)
-
-    def stage(self, name: str) -> str:
-        """The text of a compilation stage (see `Artifact.stage`).
-
-        Args:
-            name: of the stage.
-
-        Raises:
-            ArtifactError: the artifact does not carry it.
-        """
-        return self.artifact.stage(name)
-
-    def save(self, path: str | Path) -> None:
-        """Write the artifact (see `Artifact.save`).
-
-        Args:
-            path: of the file.
-
-        Raises:
-            ArtifactError: it cannot be written.
-        """
-        self.artifact.save(path)
 
 
 class _PlanOfModel:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy as np
 from rcompiler.errors import ArtifactError, DeviceError, ShapeError
 from rcompiler.runtime.arguments import Parameter, arrange, call_arguments, parameters
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.closing import Closable
 from rcompiler.runtime.gpu.arrays import DeviceArray, check_range, on_device, raw
 from rcompiler.runtime.gpu.binding import GpuBinding
 from rcompiler.runtime.gpu.dlpack import ForeignArray
@@ -22,6 +20,7 @@ from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.gpu.launches import launches
 from rcompiler.runtime.gpu.loading import load_kernel
 from rcompiler.runtime.gpu.resident import Resident
+from rcompiler.runtime.held import HeldModel
 from rcompiler.runtime.memory import Results
 from rcompiler.runtime.outputs import Outputs, named
 
@@ -48,7 +47,7 @@ class DeviceNeeds:
     machine_code: bool
 
 
-class GpuExecutable(Closable):
+class GpuExecutable(HeldModel):
     """Runs an artifact: one cooperative launch per inference, or one launch for each program where
     no EU waits for another (see `launches`).
 
@@ -56,7 +55,6 @@ class GpuExecutable(Closable):
     several threads are safe: they run one after the other.
 
     Attributes:
-        artifact: what is run.
         inputs, outputs: name, shape, dtype of each, in the order of the call and of the result.
         eus: blocks of a launch, at most.
     """
@@ -97,7 +95,7 @@ class GpuExecutable(Closable):
             validate(artifact)
         if not 0 < wait_limit_s <= 3600:
             raise DeviceError(f"wait_limit_s={wait_limit_s!r}: give seconds above 0, at most 3600")
-        self.artifact = artifact
+        self._artifact = artifact
         self.inputs, self.outputs = artifact.inputs, artifact.outputs
         self.eus = max((program.eus for program in artifact.programs), default=1)
         self._image, self._limit_s = artifact.image, wait_limit_s
@@ -216,28 +214,6 @@ class GpuExecutable(Closable):
             self._closed = True
             if self._loaded is not None:
                 self._loaded.close()
-
-    def stage(self, name: str) -> str:
-        """The text of a compilation stage (see `Artifact.stage`).
-
-        Args:
-            name: of the stage.
-
-        Raises:
-            ArtifactError: the artifact does not carry it.
-        """
-        return self.artifact.stage(name)
-
-    def save(self, path: str | Path) -> None:
-        """Write the artifact (see `Artifact.save`).
-
-        Args:
-            path: of the file.
-
-        Raises:
-            ArtifactError: it cannot be written.
-        """
-        self.artifact.save(path)
 
     def _ready(self) -> Resident:
         self.check_open()
