@@ -8,7 +8,7 @@ results still are not, values are added to the results one at a time, by bisecti
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +43,12 @@ class Finding:
         )
 
 
-def debug_nodes(model: ModelProto, run: Run, options: argparse.Namespace) -> list[str]:
+def debug_nodes(
+    model: ModelProto, run: Run, options: argparse.Namespace, rounded: Collection[str] = ()
+) -> list[str]:
     """Print a line for each value; what is wrong, at most one message.
 
-    options: reference and tolerance, as of rc-run.
+    options: reference and tolerance, as of rc-run; rounded: as of `Judge`.
 
     Raises:
         CompilerError: the model cannot be compiled, or no reference can run it.
@@ -55,7 +57,7 @@ def debug_nodes(model: ModelProto, run: Run, options: argparse.Namespace) -> lis
     names = value_names(model)
     probed = with_outputs(model, names)
     engine, expected = reference(probed, feeds, options.reference)
-    judge = Judge(probed, feeds, options.tolerance)
+    judge = Judge(probed, feeds, options.tolerance, rounded)
     wanted = dict(zip((v.name for v in probed.graph.output), expected, strict=True))
     makers = {name: node for node in model.graph.node for name in node.output}
 

@@ -8,7 +8,7 @@ reference is. A reference that is far from it itself excuses nothing: it is wron
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import onnx
@@ -36,10 +36,13 @@ class Judge:
         model: ModelProto,
         feeds: Mapping[str, np.ndarray],
         tolerance: float | None = None,
+        rounded: Collection[str] = (),
     ) -> None:
-        """tolerance: as a share of the root mean square, in the place of all that is said above."""
+        """tolerance: as a share of the root mean square, in the place of all that is said above;
+        rounded: types that values are rounded to beside those that the model says.
+        """
         self._model, self._feeds, self._tolerance = model, feeds, tolerance
-        self._rounded = rounded_types(model)
+        self._rounded = rounded_types(model) | {*rounded}
         self._exact: dict[str, np.ndarray] | None = None
 
     def __call__(self, name: str, actual: np.ndarray, expected: np.ndarray) -> Difference:

@@ -14,6 +14,7 @@ from rcompiler.errors import CompilerError
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+_LONGEST = 400  # characters of a message
 ENGINES = ("auto", "onnxruntime", "onnx")
 
 # Allowed error by type, as a multiple of the root mean square of the expected output: about
@@ -104,7 +105,13 @@ def _run(runner: Any, feeds: Mapping[str, np.ndarray], engine: str) -> list[np.n
     try:
         return [np.asarray(y) for y in runner.run(None, dict(feeds))]
     except Exception as error:  # neither engine has a common base class of its errors
-        raise CompilerError(f"{engine} cannot run the model: {error}") from None
+        raise CompilerError(f"{engine} cannot run the model: {_short(error)}") from None
+
+
+def _short(error: Exception) -> str:
+    """What an engine said, without its lists of all names of a network."""
+    text = str(error)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def compare(

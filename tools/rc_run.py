@@ -2,6 +2,7 @@
 
 rc-run model.rcx x.npy --save=y.npz
 rc-run model.onnx --verify                    compare with the ONNX reference
+rc-run model.onnx --verify --precision=bf16   and how far from f32 that is
 rc-run model.onnx --debug=nodes               and every value between: which node is wrong first
 rc-run model.rcx --profile=times.json         when each rTask ran, for rc-viz --measured
 rc-run model.rcx --needs                      what a device must have to run it
@@ -38,6 +39,8 @@ _PROFILED = 15  # launches: long enough to meet a quiet moment, and to know whic
 def _run(options: argparse.Namespace) -> int:
     """Exit code 1: also a wrong result."""
     source = resolve(options.model)
+    if options.f32 and not options.verify:
+        raise CompilerError("--f32: what --verify compares with; give that option, too")
     if options.debug:
         return _debug(options, source)
     oracle = _oracle(options, source) if options.verify else None
@@ -69,7 +72,10 @@ def _run(options: argparse.Namespace) -> int:
     if options.profile:
         _profile(Path(options.profile), model, feeds)
     all_feeds = {**feeds, **values_of(options)}  # which the reference still takes as inputs
-    return _verify(options, oracle, all_feeds, named) if oracle is not None else 0
+    if oracle is None:
+        return 0
+    precision = model.artifact.provenance.get("precision", "f32")
+    return _verify(options, oracle, precision, all_feeds, named)
 
 
 def _needs(model: Model) -> int:
@@ -132,7 +138,13 @@ def _debug(options: argparse.Namespace, source: Source) -> int:
             f"{source.path}: --debug=nodes compiles a model with all its values as results; give "
             "its ONNX file in the place of this one"
         )
-    return report("rc-run", debug_nodes(source.proto, partial(_results, options, source), options))
+    from rcompiler.tools._given_up import reference_at
+
+    proto, rounded = reference_at(source.proto, options.precision or "f32")
+    if proto is not source.proto:  # these weights are nodes of the graph, of f32 in the rest
+        options.precision = None
+    run = partial(_results, options, source)
+    return report("rc-run", debug_nodes(proto, run, options, rounded))
 
 
 def _results(
@@ -157,9 +169,14 @@ def _oracle(options: argparse.Namespace, source: Source) -> Any:
     require_compiler("--verify")
     if options.onnx:
         source = resolve(options.onnx)
+    return _holding(source, "--onnx")
+
+
+def _holding(source: Source, option: str) -> Any:
+    """The ONNX model of a source that an option names."""
     if source.proto is None:
         raise CompilerError(
-            f"{source.path} holds no ONNX model to verify against; name it with --onnx=FILE"
+            f"{source.path} holds no ONNX model to verify against; name it with {option}=FILE"
         )
     return source.proto
 
@@ -167,13 +184,16 @@ def _oracle(options: argparse.Namespace, source: Source) -> Any:
 def _verify(
     options: argparse.Namespace,
     oracle: Any,
+    precision: Any,
     feeds: dict[str, np.ndarray],
     outputs: dict[str, np.ndarray],
 ) -> int:
+    from rcompiler.tools._given_up import given_up, reference_at
     from rcompiler.tools._judge import Judge
 
-    engine, expected = reference(oracle, feeds, options.reference)
-    judge = Judge(oracle, feeds, options.tolerance)
+    same, rounded = reference_at(oracle, precision)
+    engine, expected = reference(same, feeds, options.reference)
+    judge = Judge(same, feeds, options.tolerance, rounded)
     wrong = []
     for (name, actual), want in zip(outputs.items(), expected, strict=True):
         found = judge(name, actual, want)
@@ -188,6 +208,10 @@ def _verify(
             )
     for message in wrong:
         complain("rc-run", message)
+    if options.f32 or precision != "f32":
+        f32 = _holding(resolve(options.f32), "--f32") if options.f32 else oracle
+        for line in given_up(outputs, f32, feeds, options.reference):
+            print(line)
     return 1 if wrong else 0
 
 
@@ -231,6 +255,12 @@ def _options(parser: argparse.ArgumentParser) -> None:
         "--reference", choices=ENGINES, default="auto", help="what computes the reference"
     )
     parser.add_argument("--onnx", metavar="FILE", help="the model of a .rcx file, for --verify")
+    parser.add_argument(
+        "--f32",
+        metavar="FILE",
+        help="the network in f32 that this one was quantised from: --verify tells how far from its "
+        "results that is, as it does for a --precision without this option",
+    )
     parser.add_argument(
         "--tolerance",
         type=float,

@@ -40,6 +40,8 @@ def provenance(
     found = {"policy": str(options.policy), "target": options.target}
     names = ("kernels", "roller_policy", "tune", "roots")
     found |= {name: getattr(options, name) for name in names}
+    if options.precision != "f32":
+        found["precision"] = options.precision
     found[machine.kind] = machine.model
     found |= machine.tools
     if left_out:

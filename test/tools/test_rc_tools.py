@@ -1,6 +1,7 @@
 """rc-compile, rc-run and rc-bench from end to end on tiny models."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,30 @@ def test_compile_then_run_and_verify(tool):
     assert (code, err) == (0, "") and "of what is allowed, against" in out
     (expected,) = rcompiler.load("m.rcx")(x)
     assert np.load("y.npz")["output"].tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("precision", ["bf16", "f16", "w8", "w4"])
+def test_a_precision_is_verified_and_what_it_gives_up_is_told(tool, precision):
+    option = f"--precision={precision}"
+    code, out, err = tool(rc_run.main, "tiny_matmul_chain", "--verify", option)
+    assert (code, err) == (0, "")
+    [line] = [line for line in out.splitlines() if "of f32" in line]
+    assert re.match(r"\w+: error \d+\.\d\d% of f32, the largest of a row", line)
+    tool(rc_compile.main, "tiny_matmul_chain", option, "-o", "m.rcx")
+    assert line in tool(rc_run.main, "m.rcx", "--verify", "--onnx=tiny_matmul_chain")[1]
+    assert tool(rc_run.main, "tiny_matmul_chain", "--debug=nodes", option)[0] == 0
+
+
+def test_the_network_that_a_model_was_made_of_is_compared_with(tool):
+    code, out, _ = tool(rc_run.main, "tiny_matmul_chain", "--verify", "--f32=tiny_matmul_chain")
+    assert code == 0 and ": error 0.00% of f32" in out
+    code, _, err = tool(rc_run.main, "tiny_matmul_chain", "--verify", "--f32=two_branch")
+    assert code == 1 and "name the network that the model was made of" in err
+    code, _, err = tool(rc_run.main, "tiny_matmul_chain", "--f32=tiny_matmul_chain")
+    assert code == 1 and "--f32: what --verify compares with" in err
+    tool(rc_compile.main, "tiny_matmul_chain", "-o", "m.rcx")
+    code, _, err = tool(rc_run.main, "tiny_matmul_chain", "--verify", "--f32=m.rcx")
+    assert code == 1 and "name it with --f32=FILE" in err
 
 
 def test_inputs_may_follow_options(tool):
