@@ -66,8 +66,8 @@ def given_up(
     for (output, ours), theirs in zip(outputs.items(), answers, strict=True):
         if not ours.size or ours.dtype.kind in "bOU":
             continue
-        error, size = (_size(a) for a in (ours.astype(np.float64) - theirs, theirs))
-        line = f"{output}: error {error / size if size else error:.2%} of f32"
+        lost, size = (_size(a) for a in (ours.astype(np.float64) - theirs, theirs))
+        line = f"{output}: error {lost / size if size else lost:.2%} of f32"
         if ours.ndim and ours.shape[-1] > 1:
             same = ours.argmax(-1) == theirs.argmax(-1)
             line += f", the largest of a row where f32 has it in {same.sum()} of {same.size} rows"
