@@ -77,8 +77,7 @@ def given_up(
 def _check_alike(what: str, ours: list[Any], theirs: list[Any]) -> None:
     if ours != theirs:
         raise CompilerError(
-            f"the {what} of the model are {ours}, those of the network in f32 {theirs}; "
-            f"{_REMEDY}"
+            f"the {what} of the model are {ours}, those of the network in f32 {theirs}; {_REMEDY}"
         )
 
 

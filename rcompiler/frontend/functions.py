@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import onnx
-from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto, helper
+from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, helper
 
 from . import dtypes
 from .builder import Value
@@ -29,7 +29,7 @@ def body_of(node: NodeProto, version: int, inputs: Sequence[Value | None]) -> Fu
         if not versions:
             return None
         proto.ParseFromString(schema.get_function_with_opset_version(max(versions)))
-        return _with_a_scale(proto) if node.op_type == "DynamicQuantizeLinear" else proto
+        return proto
     if not schema.has_context_dependent_function:
         return None
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
@@ -44,24 +44,6 @@ def body_of(node: NodeProto, version: int, inputs: Sequence[Value | None]) -> Fu
     except Exception:  # several C++ kinds: the standard's builder gives up on odd nodes
         return None
     return proto if proto.node else None
-
-
-def _with_a_scale(body: FunctionProto) -> FunctionProto:
-    """The body of DynamicQuantizeLinear with a scale of 1 for a tensor of zeros, as onnxruntime has
-    it: by the letter of ONNX the scale is 0, and zeros are divided by it.
-    """
-    at = next(i for i, n in enumerate(body.node) if "Scale" in n.output)
-    before, after = body.node[: at + 1], body.node[at + 1 :]
-    before[at].output[0] = "Quotient"
-    one = helper.make_tensor("one", TensorProto.FLOAT, [], [1.0])
-    chosen = [
-        helper.make_node("Constant", [], ["One"], value=one),
-        helper.make_node("Equal", ["Quotient", "Q_Min"], ["Is_Zero"]),
-        helper.make_node("Where", ["Is_Zero", "One", "Quotient"], ["Scale"]),
-    ]
-    del body.node[:]
-    body.node.extend([*before, *chosen, *after])
-    return body
 
 
 def _type(value: Value | None) -> TypeProto:

@@ -9,6 +9,7 @@ After:
          (n, ib, h + kh, w + kw, il), (cb, ib, kh, kw, il, cl)} ... -> tensor<1x4x56x56x16xf32>
 and every following op that lets its channel dim be split works on the blocked tensor; packs and
 unpacks (tensor.pad, expand_shape, one copying generic and their inverses) remain at the borders.
+Extremes over all channels, and sums of integers, are those over blocks and lanes.
 A channel count that is no multiple of `lanes` is padded: lanes beyond it are multiplied by zero
 weights and sliced off at the end. The first layer (fewer input channels than lanes) reads NCHW, or
 [n, C / 4, spatial.., 4] of bytes, and pairs of 16 bits.
@@ -23,20 +24,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import tensor
+from torch_mlir.dialects import arith, tensor
 
 from rcompiler.device.model import DOT_STEPS
 from rcompiler.linalg.constants import scalar_number
 from rcompiler.linalg.convolution import Convolution
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import pad_value
-from rcompiler.linalg.values import defining, element_of, integers, ops_of, shape_of
+from rcompiler.linalg.values import defining, element_of, element_type, integers, ops_of, shape_of
 from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.blocking.blocked import Blocked, Layouts
-from rcompiler.passes.blocking.channel_rules import Rules
+from rcompiler.passes.blocking.channel_rules import NEUTRAL, Rules
 from rcompiler.passes.blocking.padding_lanes import Numbers, after
 from rcompiler.passes.blocking.tile_blocks import best_lanes
+from rcompiler.passes.ir.clone import clone
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import (
     affine_map,
@@ -113,7 +116,11 @@ class _Walk:
             channel = self.rules.channel(op)
             if channel is not None:
                 self._split(Generic(op), channel)
-            return channel is not None
+                return True
+            folded = self.rules.folded(op)
+            if folded is not None:
+                self._fold(Generic(op), *folded)
+            return folded is not None
         if op.name not in self.handlers:
             return False
         blocked = self.layouts.blocked
@@ -153,6 +160,26 @@ class _Walk:
             assert axis is not None
             self.layouts.define(before, result, axis, padding[k])
 
+    def _fold(self, old: Generic, number: int, channel: int) -> None:
+        """Reduce over blocks and lanes in the place of the loop dim `channel` of an operand."""
+        form, dims = self.layouts.blocked[old.inputs[number]], old.maps[0].n_dims
+        operands = [self.layouts.plain(v) for v in old.operands]
+        maps = [affine_map(dims + 1, map_.results) for map_ in old.maps]
+        operands[number] = form.value
+        block, lane = ir.AffineExpr.get_dim(channel), ir.AffineExpr.get_dim(dims)
+        maps[number] = affine_map(dims + 1, [*old.maps[number].results, lane])
+        for inner in old.block.operations:
+            self.layouts.use_plain(inner.operation)
+        count, kinds = len(old.inputs), [*old.kinds, "reduction"]
+        if form.channels % self.layouts.lanes:
+            operands.insert(count, _real_lanes(form.channels, self.layouts.lanes))
+            maps.insert(count, affine_map(dims + 1, [block, lane]))
+            new = generic(operands[:-1], operands[-1:], maps, kinds)
+            _fill_masked(new, old)
+        else:
+            new = generic(operands[:count], operands[count:], maps, kinds, old.block)
+        old.op.results[0].replace_all_uses_with(new.results[0])
+
     # -- ops that move data ----------------------------------------------------------------------
     def _pad(self, op: ir.Operation, form: Blocked) -> None:
         low, high = integers(op, "static_low"), integers(op, "static_high")
@@ -188,6 +215,32 @@ class _Walk:
         assert axis is not None
         new = reshape(form.value, self.layouts.shape(op.results[0], axis))
         self.layouts.define(op.results[0], new, axis, form.padding)
+
+
+def _real_lanes(channels: int, lanes: int) -> ir.Value:
+    """f32 [blocks, lanes]: 1 in lanes of channels, 0 beyond."""
+    blocks = -(-channels // lanes)
+    real = (np.arange(blocks * lanes) < channels).astype(np.float32).reshape(blocks, lanes)
+    numbers = ir.DenseElementsAttr.get(real)
+    return arith.ConstantOp(numbers.type, numbers).result
+
+
+def _fill_masked(new: ir.Operation, old: Generic) -> None:
+    """The body of a reduction that takes nothing where the last input is 0."""
+    kinds = [element_type(v) for v in new.operands]
+    block = new.regions[0].blocks.append(*kinds, arg_locs=[new.location] * len(kinds))
+    *inputs, real, before = block.arguments
+    mapped = dict(zip(old.block.arguments, [*inputs, before], strict=True))
+    with ir.InsertionPoint(block):
+        *body, last, end = ops_of(old.block)
+        for op in body:
+            clone(op, mapped)
+        taken = mapped.get(old.combined, old.combined)
+        inside = arith.cmpf(arith.CmpFPredicate.OGT, real, arith.constant(real.type, 0.0))
+        nothing = arith.constant(taken.type, NEUTRAL[last.name])
+        mapped[old.combined] = arith.select(inside, taken, nothing)
+        clone(last, mapped)
+        clone(end, mapped)
 
 
 def _only_number(value: ir.Value) -> Numbers:

@@ -143,3 +143,82 @@ func.func @narrow(%x: tensor<1x16x8x8xi8>, %w: tensor<16x16x1x1xi8>) -> tensor<1
   } -> tensor<1x16x8x8xi32>
   return %a : tensor<1x16x8x8xi32>
 }
+
+// The largest of all channels is that of blocks and lanes.
+// CHECK-LABEL: func.func @largest
+// CHECK: } -> tensor<1x2x4x4x16xf32>
+// CHECK: %[[Y:.*]] = linalg.generic {{.*}} iterator_types = ["reduction", "reduction", "reduction", "reduction", "reduction"]} ins(%{{.*}} : tensor<1x2x4x4x16xf32>)
+// CHECK: return %[[Y]]
+func.func @largest(%x: tensor<1x3x6x6xf32>, %w: tensor<32x3x3x3xf32>) -> tensor<f32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x32x4x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x32x4x4xf32>) -> tensor<1x32x4x4xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(n, o, h, w, i, p, q) -> (n, i, h + p, w + q)>, affine_map<(n, o, h, w, i, p, q) -> (o, i, p, q)>, affine_map<(n, o, h, w, i, p, q) -> (n, o, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<1x3x6x6xf32>, tensor<32x3x3x3xf32>) outs(%f : tensor<1x32x4x4xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x32x4x4xf32>
+  %least = arith.constant 0xFF800000 : f32
+  %n = tensor.empty() : tensor<f32>
+  %g = linalg.fill ins(%least : f32) outs(%n : tensor<f32>) -> tensor<f32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, c, h, w) -> (n, c, h, w)>, affine_map<(n, c, h, w) -> ()>], iterator_types = ["reduction", "reduction", "reduction", "reduction"]} ins(%a : tensor<1x32x4x4xf32>) outs(%g : tensor<f32>) {
+  ^bb0(%l: f32, %acc: f32):
+    %m = arith.maximumf %acc, %l : f32
+    linalg.yield %m : f32
+  } -> tensor<f32>
+  return %y : tensor<f32>
+}
+
+// Lanes beyond the channels are left out.
+// CHECK-LABEL: func.func @ragged
+// CHECK: %[[REAL:.*]] = arith.constant dense<{{.*}}> : tensor<2x16xf32>
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[REAL]] : tensor<1x2x4x4x16xf32>, tensor<2x16xf32>)
+// CHECK-NEXT: ^bb0(%[[X:.*]]: f32, %[[R:.*]]: f32, %[[ACC:.*]]: f32):
+// CHECK: %[[IN:.*]] = arith.cmpf ogt, %[[R]], %{{.*}} : f32
+// CHECK: %[[S:.*]] = arith.select %[[IN]], %[[X]], %{{.*}} : f32
+// CHECK: arith.minimumf %[[ACC]], %[[S]] : f32
+func.func @ragged(%x: tensor<1x3x6x6xf32>, %w: tensor<20x3x3x3xf32>) -> tensor<f32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x20x4x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x20x4x4xf32>) -> tensor<1x20x4x4xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(n, o, h, w, i, p, q) -> (n, i, h + p, w + q)>, affine_map<(n, o, h, w, i, p, q) -> (o, i, p, q)>, affine_map<(n, o, h, w, i, p, q) -> (n, o, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<1x3x6x6xf32>, tensor<20x3x3x3xf32>) outs(%f : tensor<1x20x4x4xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x20x4x4xf32>
+  %least = arith.constant 0x7F800000 : f32
+  %n = tensor.empty() : tensor<f32>
+  %g = linalg.fill ins(%least : f32) outs(%n : tensor<f32>) -> tensor<f32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, c, h, w) -> (n, c, h, w)>, affine_map<(n, c, h, w) -> ()>], iterator_types = ["reduction", "reduction", "reduction", "reduction"]} ins(%a : tensor<1x20x4x4xf32>) outs(%g : tensor<f32>) {
+  ^bb0(%l: f32, %acc: f32):
+    %m = arith.minimumf %acc, %l : f32
+    linalg.yield %m : f32
+  } -> tensor<f32>
+  return %y : tensor<f32>
+}
+
+// The order of a sum of floats counts.
+// CHECK-LABEL: func.func @sum
+// CHECK: linalg.generic {{.*}} iterator_types = ["reduction", "reduction", "reduction", "reduction"]} ins(%{{.*}} : tensor<1x32x4x4xf32>)
+func.func @sum(%x: tensor<1x3x6x6xf32>, %w: tensor<32x3x3x3xf32>) -> tensor<f32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x32x4x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x32x4x4xf32>) -> tensor<1x32x4x4xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(n, o, h, w, i, p, q) -> (n, i, h + p, w + q)>, affine_map<(n, o, h, w, i, p, q) -> (o, i, p, q)>, affine_map<(n, o, h, w, i, p, q) -> (n, o, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<1x3x6x6xf32>, tensor<32x3x3x3xf32>) outs(%f : tensor<1x32x4x4xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x32x4x4xf32>
+  %least = arith.constant 0.0 : f32
+  %n = tensor.empty() : tensor<f32>
+  %g = linalg.fill ins(%least : f32) outs(%n : tensor<f32>) -> tensor<f32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, c, h, w) -> (n, c, h, w)>, affine_map<(n, c, h, w) -> ()>], iterator_types = ["reduction", "reduction", "reduction", "reduction"]} ins(%a : tensor<1x32x4x4xf32>) outs(%g : tensor<f32>) {
+  ^bb0(%l: f32, %acc: f32):
+    %m = arith.addf %acc, %l : f32
+    linalg.yield %m : f32
+  } -> tensor<f32>
+  return %y : tensor<f32>
+}

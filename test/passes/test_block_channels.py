@@ -242,6 +242,17 @@ def convolutions_of_bytes(b, x, y):
     return [add(b, conv_bytes(b, x, 24), conv_bytes(b, y, 24)), conv_bytes(b, y, 32, groups=2)]
 
 
+@network((1, 3, 6, 6))
+def extremes_over_channels(b, x):
+    # beyond the channels there are the largest numbers of x and the smallest ones of y
+    x = b.elementwise(lambda s, a: -s.abs(a) - 1.0, conv(b, x, 20))
+    y = b.elementwise(lambda s, a: s.abs(a) + 1.0, x)
+    largest = b.reduce(x, [0, 1, 2, 3], -np.inf, lambda s, a, acc: s.maximum(acc, a))
+    smallest = b.reduce(y, [1], np.inf, lambda s, a, acc: s.minimum(acc, a))
+    whole = b.reduce(conv(b, x, 32), [1, 2], -np.inf, lambda s, a, acc: s.maximum(acc, a))
+    return [largest, smallest, whole]
+
+
 @pytest.mark.parametrize(
     ("name", "lanes"), [*((name, 16) for name in NETWORKS), ("ragged_channels", 8), ("mobile", 4)]
 )

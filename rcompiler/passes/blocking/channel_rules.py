@@ -15,6 +15,15 @@ from rcompiler.linalg.values import bytes_of, integer, integers, operations, sha
 from rcompiler.linalg.views import MOVES
 from rcompiler.passes.blocking.blocked import Layouts
 
+# Combiners that round nothing, so that their order does not count, and what changes no result.
+NEUTRAL: dict[str, float] = {
+    "arith.maximumf": -math.inf,
+    "arith.minimumf": math.inf,
+    "arith.maxnumf": -math.inf,
+    "arith.minnumf": math.inf,
+    "arith.addi": 0,
+}
+
 
 class Rules:
     """Decisions for one function; reads the layouts made so far, changes nothing."""
@@ -54,6 +63,18 @@ class Rules:
                 op, self._conversions(old, channel), channel
             ):
                 return channel
+        return None
+
+    def folded(self, op: ir.Operation) -> tuple[int, int] | None:
+        """The blocked operand of a reduction that takes all channels together, and their loop
+        dim; None where there is none, or the order of the channels counts.
+        """
+        old = Generic(op)
+        for number, value in enumerate(old.inputs) if self.layouts.blocked else ():
+            form = self.layouts.blocked.get(value)
+            channel = None if form is None else folded_dim(old, number, form.axis)
+            if channel is not None:
+                return number, channel
         return None
 
     def _conversions(self, old: Generic, channel: int) -> list[tuple[ir.Value, int]]:
@@ -139,7 +160,9 @@ class Rules:
             seed = self.seed(user)
             if seed is not None:
                 return "blocked" if number == seed.image else "plain"
-            return "plain" if channel_dim(Generic(user), number, axis) is None else "either"
+            old = Generic(user)
+            keeps = channel_dim(old, number, axis) is not None
+            return "either" if keeps or folded_dim(old, number, axis) is not None else "plain"
         return "plain" if self.moves_blocked(user, axis) is None else "either"
 
 
@@ -157,8 +180,25 @@ def channel_dim(generic: Generic, operand: int, axis: int) -> int | None:
         inside = sum(channel in dims_of(e) for e in map_.results)
         if alone != inside or alone > 1 or (number >= len(generic.inputs) and alone != 1):
             return None
+    return None if _asks_for(generic, channel) else channel
+
+
+def folded_dim(generic: Generic, operand: int, axis: int) -> int | None:
+    """The reduced loop dim that indexes ``axis`` of an operand and nothing else, if its elements
+    may be combined in any order: none of them is rounded.
+    """
+    channel = generic.dims[operand][axis]
+    if channel not in generic.reduction_dims or generic.combiner not in NEUTRAL:
+        return None
+    if sum(channel in dims_of(e) for map_ in generic.maps for e in map_.results) > 1:
+        return None
+    return None if _asks_for(generic, channel) else channel
+
+
+def _asks_for(generic: Generic, dim: int) -> bool:
+    """Whether the body asks for the index of a loop dim."""
     indices = (op for op in operations(generic.op) if op.name == "linalg.index")
-    return None if any(integer(op, "dim") == channel for op in indices) else channel
+    return any(integer(op, "dim") == dim for op in indices)
 
 
 def _is_void(op: ir.Operation) -> bool:
