@@ -15,6 +15,10 @@ from rcompiler.linalg.element_types import COMBINERS, identity_of
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import element_of
 
+# Of the vectors whose lanes share in a sum that is rounded, on every level: cores with narrower
+# registers take several, so that the order of additions, and the bits of results, are the same.
+LANES = 16
+
 
 def vector_reducer(reader: Reader) -> Reducer:
     """What computes reductions with the vectors of a core, and with its tile registers."""
@@ -59,7 +63,7 @@ class LaneSums:
         dims = generic.loop_dims(at)
         init = self._reader.read(generic.inits[0], at, 0)
         total = self._accumulators.start(generic, init, element, 0)
-        start, size, width = 0, generic.sizes[generic.lane_dim], self._e.native_lanes
+        start, size, width = 0, generic.sizes[generic.lane_dim], self._widest(generic)
         while start < size:
             while width > size - start:
                 width //= 2
@@ -74,7 +78,7 @@ class LaneSums:
         e, width, count, dim = self._e, span.step, len(span), generic.lane_dim
         assert generic.combiner is not None and dim is not None
         lanes = width if width > 1 else 0
-        chains = min(LANE_CHAINS, count) if width == e.native_lanes else 1
+        chains = min(LANE_CHAINS, count) if width == self._widest(generic) else 1
 
         def step(where: Linear, value: Val) -> Val:
             dims = list(base)
@@ -92,6 +96,11 @@ class LaneSums:
         for extra in range(count // chains * chains, count):
             values[0] = step(Linear(span.start + extra * width), values[0])
         return self._across(generic.combiner, self._accumulators.joined(generic.combiner, values))
+
+    def _widest(self, generic: Generic) -> int:
+        """Lanes of the vectors of a reduction, where it is long enough."""
+        free = generic.combiner in EXTREMES or element_of(generic.inits[0])[0] == "i"
+        return self._e.native_lanes if free else LANES
 
     def _across(self, combiner: str, value: Val) -> Val:
         """The lanes of a vector combined."""

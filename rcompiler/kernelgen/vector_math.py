@@ -173,7 +173,14 @@ class VectorMath:
             return self._first_lanes(y, x.lanes)
         clamped = self._clamp(x, -150.0, 129.0)
         n = self._floor(clamped)
-        return self._scaled(self._horner(self._e.sub(clamped, n), EXP2), n)
+        return self._scaled(self._horner(self._difference_down(clamped, n), EXP2), n)
+
+    def _difference_down(self, x: Val, n: Val) -> Val:
+        """x - n rounded down, as vreduceps does: the same bits on every level."""
+        e = self._e
+        nearest = e.sub(x, n)  # exact where it is less than a half, and so is the way back above
+        above = e.convert("extsi", e.compare("ogt", e.add(nearest, n), x), "i32")  # -1 where it is
+        return e.bitcast(e.add(e.bitcast(nearest, "i32"), above), "f32")
 
     def _clamp(self, x: Val, low: float, high: float) -> Val:
         """x between two numbers; NaN stays NaN."""
