@@ -40,7 +40,7 @@ from rcompiler.device.residency import RESIDENCIES
 from rcompiler.errors import DeviceError
 
 GPU_KINDS = ("cuda", "rocm")
-_MULTIPLIED = ("f16", "bf16", "tf32")  # elements that products are written for
+_MULTIPLIED = ("f16", "bf16", "tf32", "i8")  # elements that products are written for
 
 _COSTS = Costs(
     task_ns=200.0, hand_off_ns=1000.0, barrier_ns=2000.0, launch_ns=5000.0, min_task_ns=5000.0

@@ -1,8 +1,9 @@
 """MatrixUnit: what one instruction of the matrix unit of an EU multiplies.
 
-Sources: PTX ISA, "Matrix shape" of mma (m16n8k16 of f16 and bf16, m16n8k8 of tf32; a warp) and of
-wgmma (m64nNk16, N a multiple of 8 up to 256; a warpgroup of 128 threads). Intel, Architecture
-Instruction Set Extensions, "Intel AMX": tile registers of 16 rows of 64 bytes.
+Sources: PTX ISA, "Matrix shape" of mma (m16n8k16 of f16 and bf16, m16n8k8 of tf32, m16n8k32 of
+bytes, each factor with a sign or without; a warp) and of wgmma (m64nNk16, N a multiple of 8 up to
+256; a warpgroup of 128 threads). Intel, Architecture Instruction Set Extensions, "Intel AMX": tile
+registers of 16 rows of 64 bytes.
 """
 
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ Instruction = Literal["mma", "wgmma", "amx"]
 @dataclass(frozen=True)
 class MatrixUnit:
     """`threads` of a block start `instruction` together, on factors of `element` ("f16", "bf16",
-    "tf32"): `rows` results by a multiple of `columns` of them, at most `most_columns`, each the sum
-    of `depth` products. Less than that takes as long: results beside those are padding.
+    "tf32", "i8"): `rows` results by a multiple of `columns` of them, at most `most_columns`, each
+    the sum of `depth` products. Less than that takes as long: results beside those are padding.
 
     `item`: bytes of an element where the unit reads it. `share`: of the dense peak of that element
     (`ComputeUnit.matrix`) that loops of such instructions reach, whose operands are at hand.
@@ -67,11 +68,9 @@ class MatrixUnit:
 
 
 def mma_units(elements: tuple[str, ...], share: float) -> tuple[MatrixUnit, ...]:
-    """mma.sync of a warp as it is from compute capability 8.0 on."""
-    return tuple(
-        MatrixUnit("mma", e, 32, 16, 8, 8 if e == "tf32" else 16, 8, 4 if e == "tf32" else 2, share)
-        for e in elements
-    )
+    """mma.sync of a warp as it is from compute capability 8.0 on: 32 bytes of a row at a time."""
+    items = ((e, {"tf32": 4, "i8": 1}.get(e, 2)) for e in elements)
+    return tuple(MatrixUnit("mma", e, 32, 16, 8, 32 // item, 8, item, share) for e, item in items)
 
 
 def wgmma_units(elements: tuple[str, ...], share: float) -> tuple[MatrixUnit, ...]:

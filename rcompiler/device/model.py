@@ -466,7 +466,7 @@ class Device:
         """
         if self.compute_capability < (8, 0):
             return frozenset()
-        return frozenset(name for name, _ in self.compute.matrix) & {"f16", "bf16", "tf32"}
+        return frozenset(name for name, _ in self.compute.matrix) & {"f16", "bf16", "tf32", "i8"}
 
     @property
     def dots(self) -> frozenset[str]:

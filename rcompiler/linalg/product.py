@@ -13,6 +13,8 @@ from rcompiler.linalg.values import defining, element_of
 
 LEAST_STEPS = 8  # of a reduction: with fewer the barriers cost more than they save
 LEAST_COLUMNS = 8  # of weights: fewer fill no vector
+_SIGNED = {"arith.extsi": True, "arith.extui": False}
+_EXTENSIONS = {"arith.extf", *_SIGNED}
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Form:
     factors: numbers of the root's operands. loops: the root's loop coordinates, each (result dim,
     distance), result dim -1: of size 1, or None for those of the reduction. used: result dims that
     each factor depends on. unit: element type of the matrix unit that multiplies ("f16", "bf16",
-    "tf32"), or None: fused multiply-adds.
+    "tf32", "i8"), or None: multiply-adds.
     """
 
     root: Generic
@@ -35,6 +37,11 @@ class Form:
     def steps(self) -> int:
         """Of the reduction."""
         return math.prod(self.root.sizes[d] for d in self.root.reduction_dims)
+
+    @property
+    def signed(self) -> tuple[bool, bool] | None:
+        """Of factors that are bytes, whether each is a signed number; None of floats."""
+        return bytes_signed(self.root)
 
     def batch(self, rank: int) -> set[int]:
         """Result dims that are neither rows nor columns."""
@@ -55,7 +62,7 @@ def is_product(root: Generic) -> bool:
     factors = factors_of(root)
     if factors is None:
         return False
-    if element_of(root.inits[0]) not in ("f16", "bf16", "f32", "f64"):
+    if element_of(root.inits[0]) not in ("f16", "bf16", "f32", "f64") and not bytes_signed(root):
         return False
     first, second = (long & set(root.operand_dims[k]) for k in factors)
     return bool(first - second) and bool(second - first)
@@ -80,18 +87,32 @@ def is_weighted(root: Generic) -> bool:
 
 def factors_of(root: Generic) -> tuple[int, int] | None:
     """Numbers of the operands that a sum of products multiplies, also where the body makes f32 of
-    them first.
+    them first, or i32 of bytes.
     """
     if root.factors is not None or root.product is None:
         return root.factors
     arguments, found = list(root.block.arguments)[: len(root.inputs)], []
     for value in root.product:
-        if (op := defining(value)) is not None and op.name == "arith.extf":
+        if (op := defining(value)) is not None and op.name in _EXTENSIONS:
             value = op.operands[0]
         if value not in arguments:
             return None
         found.append(arguments.index(value))
     return found[0], found[1]
+
+
+def bytes_signed(root: Generic) -> tuple[bool, bool] | None:
+    """Whether each factor of a sum in i32 of products of bytes is a signed number, in the order of
+    `factors_of`; None of any other sum.
+    """
+    factors = factors_of(root)
+    if factors is None or element_of(root.inits[0]) != "i32" or root.product is None:
+        return None
+    if any(element_of(root.inputs[number]) != "i8" for number in factors):
+        return None
+    first, second = (defining(value) for value in root.product)
+    assert first is not None and second is not None  # no i32 is a byte
+    return _SIGNED[first.name], _SIGNED[second.name]
 
 
 def form_of(

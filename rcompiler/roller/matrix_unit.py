@@ -197,7 +197,8 @@ def _cover(product: UnitProduct, sizes: Sequence[int]) -> Cover | None:
         cover = cover if cover.sums <= MOST_SUMS["mma"] * product.threads else None
     if cover is None or all(n == 1 for n in sizes):
         return cover
-    held = 2 * _PART[unit.instruction] * sum(cover.covered) * unit.item
+    part = max(_PART[unit.instruction], unit.depth)
+    held = 2 * part * sum(cover.covered) * unit.item
     return cover if held <= product.room else None
 
 

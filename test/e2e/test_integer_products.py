@@ -1,4 +1,6 @@
-"""Products of bytes on every instruction set: exact for all signs, zero points and windows."""
+"""Products of bytes on every instruction set, and on the matrix units of a GPU: exact for all
+signs, zero points and windows.
+"""
 
 import itertools
 
@@ -10,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 import rcompiler
 
 BYTES = ("uint8", "int8")
-TARGETS = ("cpu", "cpu:v3", "cpu:x86-64")
+TARGETS = ("cpu", "cpu:v3", "cpu:x86-64", "cuda:emulated")
 SIGNS = list(itertools.product(BYTES, BYTES))
 INT32 = TensorProto.INT32
 
@@ -128,7 +130,8 @@ def test_convolutions(target):
     g.check(target)
 
 
-def test_requantised_products():
+@pytest.mark.parametrize("target", ["cpu", "cuda:emulated"])
+def test_requantised_products(target):
     """Scales without ties, where the order of rounding and adding the zero point would count."""
     g = Graph()
     for left, right in SIGNS:
@@ -147,4 +150,4 @@ def test_requantised_products():
         bias = g.constant(g.rng.integers(-9999, 9999, 20).astype(np.int32))
         attributes = {"pads": [1, 1, 1, 1], "strides": [2, 2], "kind": kind}
         g.add("QLinearConv", x, one, zero, w, *columns, *y, bias, **attributes)
-    g.check("cpu")
+    g.check(target)

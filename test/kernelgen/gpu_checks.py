@@ -43,21 +43,33 @@ def dtyped(values: np.ndarray, dtype: str) -> np.ndarray:
     return values.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
 
 
-def devices(draw, precision: str = "f32") -> SimtFeatures:
+def devices(draw, precision: str = "f32", units: frozenset[str] = UNITS) -> SimtFeatures:
     """Blocks of some warps, with more or less shared memory."""
     threads = draw(st.sampled_from([32, 64, 96, 128, 256]))
     shared = draw(st.sampled_from([24 << 10, 163 << 10]))
     copies = draw(st.booleans())
     block = ThreadBlock(threads)
-    return SimtFeatures(block, shared, units=UNITS, precision=precision, asynchronous=copies)
+    return SimtFeatures(block, shared, units=units, precision=precision, asynchronous=copies)
 
 
-def run(data, body, results, inputs, outputs, *, fixed=(), precision="f32", kind="elementwise"):
+def run(
+    data,
+    body,
+    results,
+    inputs,
+    outputs,
+    *,
+    fixed=(),
+    precision="f32",
+    kind="elementwise",
+    units=UNITS,
+):
     """The results of a kernel under any tiling, on one or two blocks in some order."""
     draw = data.draw
     lanes = draw(st.sampled_from([1, 2, 4, 8, 16, 32]))
     tile = draw(tilings(tuple(outputs[0][0]), lanes, fixed))
-    kernel = GpuKernel(body, results, inputs, outputs, tile, devices(draw, precision), kind)
+    features = devices(draw, precision, units)
+    kernel = GpuKernel(body, results, inputs, outputs, tile, features, kind)
     return kernel.run(
         min(draw(st.integers(1, 2)), kernel.tasks), draw(st.sampled_from([None, 0, 1]))
     )

@@ -306,27 +306,51 @@ def sum_of_products(
     loops, maps: as "m, n, k" and ("m, k", "k, n", "m, n"), of the operands and the result; shapes:
     of these three; dtype: of the operands, the sum is one of float32.
     """
-    first, second = (type_of(shape, dtype) for shape in shapes[:2])
-    out, element = type_of(shapes[2]), NAMES[dtype]
+    extend = ("arith.extf", "arith.extf") if NAMES[dtype] != "f32" else None
+    return _summed(loops, maps, shapes, (dtype, "float32"), extend, factors)
+
+
+def sum_of_bytes(
+    loops: str, maps: tuple[str, str, str], shapes: Sequence[Sequence[int]], signed: Sequence[bool]
+) -> str:
+    """As `sum_of_products`, of bytes in int32; signed: whether each factor has a sign."""
+    first, second = ("arith.extsi" if sign else "arith.extui" for sign in signed)
+    return _summed(loops, maps, shapes, ("int8", "int32"), (first, second), "%a0, %a1")
+
+
+def _summed(
+    loops: str,
+    maps: tuple[str, str, str],
+    shapes: Sequence[Sequence[int]],
+    dtypes: tuple[str, str],
+    extend: tuple[str, str] | None,
+    factors: str,
+) -> str:
+    """dtypes: of operands and sums; extend: the ops that make one of the other, None: none do."""
+    first, second = (type_of(shape, dtypes[0]) for shape in shapes[:2])
+    out = type_of(shapes[2], dtypes[1])
+    element, total = (type_of((), dtype)[len("tensor<") : -1] for dtype in dtypes)
+    kind, zero = ("i", "0") if total[0] == "i" else ("f", "0.0")
     wide, x, y = "", "%x", "%y"
-    if element != "f32":
+    if extend is not None:
         wide, x, y = (
-            f"%wx = arith.extf %x : {element} to f32\n%wy = arith.extf %y : {element} to f32\n",
+            f"%wx = {extend[0]} %x : {element} to {total}\n"
+            f"%wy = {extend[1]} %y : {element} to {total}\n",
             "%wx",
             "%wy",
         )
     indexing = ", ".join(f"affine_map<({loops}) -> ({r})>" for r in maps)
     kept = maps[2].split(", ")
     kinds = ", ".join('"parallel"' if d in kept else '"reduction"' for d in loops.split(", "))
-    return f"""%zero = arith.constant 0.0 : f32
+    return f"""%zero = arith.constant {zero} : {total}
       %e = tensor.empty() : {out}
-      %f = linalg.fill ins(%zero : f32) outs(%e : {out}) -> {out}
+      %f = linalg.fill ins(%zero : {total}) outs(%e : {out}) -> {out}
       %r = linalg.generic {{indexing_maps = [{indexing}], iterator_types = [{kinds}]}}
            ins({factors} : {first}, {second}) outs(%f : {out}) {{
-      ^bb0(%x: {element}, %y: {element}, %acc: f32):
-        {wide}%p = arith.mulf {x}, {y} : f32
-        %s = arith.addf %acc, %p : f32
-        linalg.yield %s : f32
+      ^bb0(%x: {element}, %y: {element}, %acc: {total}):
+        {wide}%p = arith.mul{kind} {x}, {y} : {total}
+        %s = arith.add{kind} %acc, %p : {total}
+        linalg.yield %s : {total}
       }} -> {out}"""
 
 

@@ -9,6 +9,7 @@ from kernel_cases import (
     Tile,
     elementwise,
     random,
+    sum_of_bytes,
     sum_of_products,
     type_of,
 )
@@ -146,6 +147,32 @@ def a_convolution(data):
 
 
 @check
+def a_product_of_bytes(data):
+    """Rows or columns first, with and without signs; by a matrix unit, and by threads alone."""
+    draw = data.draw
+    b, m, n, k = (draw(st.integers(1, most)) for most in (2, 40, 40, 140))
+    left = draw(st.sampled_from(["b, m, k", "b, k, m", "m, k"]))
+    right = draw(st.sampled_from(["k, n", "n, k", "b, k, n"]))
+    signed = [draw(st.booleans()) for _ in range(2)]
+    units = draw(st.sampled_from([UNITS, UNITS | {"i8"}]))
+    sizes, rng = dict(zip("bmnk", (b, m, n, k), strict=True)), np.random.default_rng(k)
+    shapes = [tuple(sizes[d] for d in dims.split(", ")) for dims in (left, right)]
+    x, y = (rng.integers(-128, 128, shape).astype(np.int8) for shape in shapes)
+    maps = (left, right, "b, m, n")
+    body = sum_of_bytes("b, m, n, k", maps, (*shapes, (b, m, n)), signed)
+    outputs = [((b, m, n), "int32")]
+    [found] = run(data, body, ["%r"], [x, y], outputs, kind="contraction", units=units)
+    spelled = ["".join(dims.split(", ")) for dims in (left, right)]
+    factors = [
+        (v if sign else v.view(np.uint8)).astype(np.int32)
+        for v, sign in zip((x, y), signed, strict=True)
+    ]
+    batch = "b" * any("b" in dims for dims in spelled)
+    wanted = np.einsum(f"{spelled[0]},{spelled[1]}->{batch}mn", *factors)
+    np.testing.assert_array_equal(found, np.broadcast_to(wanted, (b, m, n)))
+
+
+@check
 def another_tiling(data):
     """Whatever the tile, the block and its memory: the same bits."""
     draw = data.draw
@@ -251,6 +278,25 @@ def test_a_tile_that_does_not_fit_changes_no_bit(precision: str):
         found += kernel.run()
     np.testing.assert_array_equal(found[0].view(np.int32), found[1].view(np.int32))
     close(found[0], factor(a, precision) @ factor(b, precision), 4e-6)
+
+
+def test_bytes_of_which_every_warp_has_several_tiles_are_multiplied_exactly():
+    """Parts of 64 steps, one of 32 and a rest that is filled up; 4 KiB and more of each factor."""
+    m, n, k = 72, 136, 230
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((m, k), (k, n)))
+    shapes = ((m, k), (k, n), (m, n))
+    body = sum_of_bytes("m, n, k", ("m, k", "k, n", "m, n"), shapes, (False, True))
+    for copies, shared in ((True, 163 << 10), (False, 12 << 10)):
+        features = SimtFeatures(
+            ThreadBlock(128), shared, units=frozenset({"i8"}), asynchronous=copies
+        )
+        kernel = GpuKernel(
+            body, ["%r"], [a, b], [((m, n), "int32")], Tile((m, n)), features, "contraction"
+        )
+        assert b"mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32" in kernel.text
+        wanted = a.view(np.uint8).astype(np.int32) @ b.astype(np.int32)
+        np.testing.assert_array_equal(kernel.run()[0], wanted)
 
 
 @pytest.mark.parametrize("precision", sorted(UNITS))

@@ -61,8 +61,8 @@ def test_every_run_has_one_thread_and_few_hang_over(threads, along, lines, by_st
 
 def operand(positions: int, steps: int, *, by_steps=False, width=1, asynchronous=True) -> Operand:
     pitch = steps if by_steps else positions
-    sizes = (positions,), positions
-    return Operand(0, "f32", (0,), *sizes, by_steps, steps, pitch, width, asynchronous, 2, 0)
+    sizes, lines = ((positions,), positions), (by_steps, by_steps)
+    return Operand(0, "f32", (0,), *sizes, *lines, steps, pitch, width, asynchronous, 2, 0)
 
 
 def test_the_rest_of_a_reduction_is_moved_by_the_same_grid():

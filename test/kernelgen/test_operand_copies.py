@@ -66,7 +66,8 @@ class Case:
 
     def width(self, tile=64, steps=32, start=None, element=None, memory=True) -> int:
         element = element or element_of(self.root.operands[0])
-        side = Side(0, element, (0,), (tile,), tile, is_by_steps(self.root, 0))
+        by_steps = is_by_steps(self.root, 0)
+        side = Side(0, element, (0,), (tile,), tile, by_steps, by_steps)
         reading = Reading(self.form, (Linear.of("%g", tile) if start is None else start, Linear()))
         counts = [size // side.item for size in (16, 8, 4) if size >= side.item]
 
@@ -225,11 +226,11 @@ def test_pitches(elements, item, odd, even):
 
 def test_buffers_by_hand():
     """64 positions of 32 steps: lines of 36 elements, 2304 of them, a multiple of 64 bytes."""
-    operand = Operand(0, "f32", (0,), (64,), 64, True, 32, 36, 4, True, 3, 128)
+    operand = Operand(0, "f32", (0,), (64,), 64, True, True, 32, 36, 4, True, 3, 128)
     assert operand.size == 2304 and operand.end == 128 + 3 * 2304 * 4
     step, position = Linear.of("s"), Linear.of("p")
     assert operand.place(step, position) == Linear(0, (("p", 36), ("s", 1)))
-    turned = Operand(0, "f32", (0,), (64,), 64, False, 32, 64, 4, True, 3, 128)
+    turned = Operand(0, "f32", (0,), (64,), 64, False, False, 32, 64, 4, True, 3, 128)
     assert turned.size == 2048
     assert turned.place(step, position) == Linear(0, (("p", 1), ("s", 64)))
 
@@ -258,7 +259,7 @@ class Widths:
 def test_as_many_buffers_as_fit_and_parts_fill(room, steps, slots):
     """64 positions: lines of 36 elements, and of 64 for each step: 9216 and 8192 bytes of 32."""
     case = Case("64x128", "64x128")
-    sides = [Side(k, "f32", (k,), (64,), 64, k == 0) for k in (0, 1)]
+    sides = [Side(k, "f32", (k,), (64,), 64, k == 0, k == 0) for k in (0, 1)]
     pitches = [odd_pitch(steps, 4), 64]
     reading = Reading(case.form, (Linear(), Linear()))
     workspace = Workspace(0, room, asynchronous=True)
@@ -272,7 +273,7 @@ def test_as_many_buffers_as_fit_and_parts_fill(room, steps, slots):
 
 def test_nothing_is_copied_where_nothing_can_be():
     case = Case("64x128", "64x128")
-    sides = [Side(k, "f32", (k,), (64,), 64, k == 0) for k in (0, 1)]
+    sides = [Side(k, "f32", (k,), (64,), 64, k == 0, k == 0) for k in (0, 1)]
     workspace = Workspace(0, 1 << 20, asynchronous=False)
     reading = Reading(case.form, (Linear(), Linear()))
     found = workspace.operands(Widths(), reading, sides, [36, 64], 32)

@@ -574,16 +574,24 @@
 #right = affine_map<(d0, d1, d2, d3) -> (d2, d1, d3)>
 #out = affine_map<(d0, d1, d2, d3) -> (d0, d1)>
 
-// Four bytes lie as one instruction of a CPU multiplies them together. Threads multiply them one by one: no
-// instruction of a CPU gets into the code.
+// Four bytes lie as one instruction of a CPU multiplies them together: no such instruction gets into the code. A warp
+// multiplies 32 of them, each factor with its own sign; what lies by steps is copied as it is, and read as halves are.
+// Without such a unit threads multiply them one by one.
 // CHECK-LABEL: func.func private @k_bytes(
 // CHECK-NOT:   llvm.call_intrinsic
-// CHECK:       llvm.load {{.*}} -> i8
-// CHECK-NOT:   vector<
-// CHECK:       arith.extsi {{.*}} : i8 to i32
-// CHECK:       arith.muli {{.*}} : i32
+// CHECK:       nvvm.cp.async.shared.global {{.*}}, 4, cache = ca
+// CHECK:       nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>, num = 4 : i32
+// CHECK:       nvvm.mma.sync {{.*}}intOverflowBehavior = #nvvm.mma_int_overflow<wrapped>
+// CHECK-SAME:  multiplicandAPtxType = #nvvm.mma_type<u8>, multiplicandBPtxType = #nvvm.mma_type<s8>
+// CHECK-SAME:  shape = #nvvm.shape<m = 16, n = 8, k = 32>
+// CHECK-SAME:  (i32, i32, i32) -> !llvm.struct<(i32, i32, i32, i32)>
 // CHECK-NOT:   llvm.call_intrinsic
 // CHECK:       gpu.func @veu
+// OLD-LABEL:   func.func private @k_bytes(
+// OLD:         arith.extui {{.*}} : i8 to i32
+// OLD:         arith.muli {{.*}} : i32
+// OLD-NOT:     nvvm.mma
+// OLD:         gpu.func @veu
 "rtask.kernel"() ({
 ^bb0(%x: tensor<6x8x4xi8>, %w: tensor<8x16x4xi8>):
   %zero = arith.constant 0 : i32
@@ -591,7 +599,7 @@
   %f = linalg.fill ins(%zero : i32) outs(%e : tensor<6x16xi32>) -> tensor<6x16xi32>
   %y = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<6x8x4xi8>, tensor<8x16x4xi8>) outs(%f : tensor<6x16xi32>) {
   ^bb0(%a: i8, %b: i8, %acc: i32):
-    %u = arith.extsi %a : i8 to i32
+    %u = arith.extui %a : i8 to i32
     %v = arith.extsi %b : i8 to i32
     %m = arith.muli %u, %v : i32
     %s = arith.addi %acc, %m : i32
@@ -601,4 +609,37 @@
 }) {estimated_ns = 3.0 : f64, grid = array<i64: 1, 1>, kind = "contraction", lanes = 32 : i64, on_chip_bytes = 96 : i64,
     order = array<i64: 0, 1>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 16>, registers = 1 : i64,
     source = "test", sym_name = "k_bytes", tasks = 1 : i64, tile = array<i64: 6, 16>, vector_dim = 1 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+#left = affine_map<(d0, d1, d2) -> (d0, d2)>
+#right = affine_map<(d0, d1, d2) -> (d2, d1)>
+#out = affine_map<(d0, d1, d2) -> (d0, d1)>
+
+// Neighbours of the second factor are columns: threads load 16 of them and store each to the line of its column.
+// CHECK-LABEL: func.func private @k_turned_bytes(
+// CHECK:       llvm.load {{.*}} : !llvm.ptr<1> -> vector<16xi8>
+// CHECK:       llvm.store {{.*}} : i8, !llvm.ptr<3>
+// CHECK:       nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>
+// CHECK-NOT:   nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<col>
+// CHECK:       nvvm.mma.sync {{.*}}multiplicandAPtxType = #nvvm.mma_type<s8>, multiplicandBPtxType = #nvvm.mma_type<s8>
+// CHECK:       gpu.func @veu
+"rtask.kernel"() ({
+^bb0(%x: tensor<16x64xi8>, %w: tensor<64x32xi8>):
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<16x32xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<16x32xi32>) -> tensor<16x32xi32>
+  %y = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<16x64xi8>, tensor<64x32xi8>) outs(%f : tensor<16x32xi32>) {
+  ^bb0(%a: i8, %b: i8, %acc: i32):
+    %u = arith.extsi %a : i8 to i32
+    %v = arith.extsi %b : i8 to i32
+    %m = arith.muli %u, %v : i32
+    %s = arith.addi %acc, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<16x32xi32>
+  "rtask.yield"(%y) : (tensor<16x32xi32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1, 1>, kind = "contraction", lanes = 32 : i64, on_chip_bytes = 96 : i64,
+    order = array<i64: 0, 1>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 32>, registers = 1 : i64,
+    source = "test", sym_name = "k_turned_bytes", tasks = 1 : i64, tile = array<i64: 16, 32>, vector_dim = 1 : i64,
     writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()

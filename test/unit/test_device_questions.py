@@ -96,8 +96,8 @@ def test_instructions_of_cpus(level, fma, scalef, broadcasts):
     [
         ("k80", (3, 7), False, False, set()),
         ("v100", (7, 0), False, False, set()),  # its matrix units have another mma
-        ("a100", (8, 0), True, False, {"f16", "bf16", "tf32"}),
-        ("h200", (9, 0), True, True, {"f16", "bf16", "tf32"}),
+        ("a100", (8, 0), True, False, {"f16", "bf16", "tf32", "i8"}),
+        ("h200", (9, 0), True, True, {"f16", "bf16", "tf32", "i8"}),
         ("mi300x", (0, 0), False, False, set()),  # has some that nothing is written for
     ],
 )

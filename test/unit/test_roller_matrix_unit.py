@@ -134,7 +134,9 @@ sizes = st.integers(1, 400)
 @settings(max_examples=60)
 @given(
     shape=st.tuples(st.integers(1, 3), sizes, st.integers(1, 40), sizes),
-    which=st.sampled_from([(H200, "wgmma", "f16"), (A100, "mma", "f16"), (A100, "mma", "tf32")]),
+    which=st.sampled_from(
+        [(H200, "wgmma", "f16"), *((A100, "mma", e) for e in ("f16", "tf32", "i8"))]
+    ),
     line=st.booleans(),
 )
 def test_boxes_cover_a_tile_once(shape, which, line):
@@ -178,6 +180,26 @@ def test_what_a_task_takes_by_hand():
     assert outer == pytest.approx(moved / (64 * 1.98), rel=0.01)  # and some runs that begin
     slowest = max(compute, shared, outer)
     assert costs.ns[0] == pytest.approx(0.8 * slowest + 0.2 * (compute + shared + outer) + 5)
+
+
+def test_bytes_are_multiplied_32_at_a_time_and_move_half_as_much():
+    """64 x 32 results and 800 steps on an A100: at four fifths of its peak for bytes, and 8 warps
+    of 16 x 16 results, which read 32 bytes of every step; 96 are copied.
+    """
+    unit = A100.compute.matrix_unit("mma", "i8")
+    assert (unit.rows, unit.columns, unit.depth, unit.item) == (16, 8, 32, 1)
+    expr = product(64, 32, 800, A100, "mma", "i8")
+    costs = unit_costs(expr, A100, register_of(expr, A100), np.array([[64, 32]]), (0, 1))
+    compute, shared, _ = costs.times[:, 0]
+    assert compute == pytest.approx(2 * 800 * 64 * 32 / (0.8 * 624_000 / 108))
+    assert shared == pytest.approx((8 * (16 + 16) + 64 + 32) * 800 / (128 * 1.41))
+
+
+def test_the_smallest_part_of_bytes_is_one_instruction():
+    """Two parts of 32 steps of 64 rows and 32 columns take 6 KiB."""
+    unit = on_unit(A100, "mma", "i8")
+    assert box_of(replace(unit, room=6 << 10), (64, 32, 1))[0] == (64, 32, 1)
+    assert box_of(replace(unit, room=(6 << 10) - 1), (64, 32, 1))[0] == (32, 32, 1)
 
 
 def test_padded_tasks_take_longer():

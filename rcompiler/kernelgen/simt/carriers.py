@@ -159,8 +159,16 @@ class RegisterCarrier(Carrier):
         """Store the fetched elements of a part to its buffer."""
         e, pointer, start = self._e, self.pointer(), self.start(part)
         for value, run in zip(fetched, self._runs(steps, steps), strict=True):
-            place = start + self.operand.place(run.step, run.position)
-            e.only(run.active, partial(e.store, value, pointer, place))
+            e.only(run.active, partial(self._store, value, run, pointer, start))
+
+    def _store(self, value: Val, run: _Run, pointer: str, start: Linear) -> None:
+        e, operand = self._e, self.operand
+        if not operand.turned or not value.lanes:
+            e.store(value, pointer, start + operand.place(run.step, run.position))
+            return
+        for k in range(value.lanes):
+            step, position = run.step + k * operand.by_steps, run.position + k * operand.step_lines
+            e.store(e.lane(value, k), pointer, start + operand.place(step, position))
 
 
 class AsynchronousCarrier(Carrier):

@@ -19,7 +19,7 @@ from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.element_types import item_bytes
 
 _COPIES = (16, 8, 4)  # bytes of an asynchronous copy, the most first (PTX ISA, "cp.async")
-_LOADS = (8, 4, 2)  # elements
+_LOADS = (16, 8, 4, 2)  # elements
 
 
 class SimtEvaluator(Evaluator):
@@ -47,6 +47,8 @@ class SimtEvaluator(Evaluator):
 
     def copy_width(self, reading: Reading, side: Side, steps: int) -> int:
         """Elements of the longest asynchronous copies of a factor, 0 if none take it."""
+        if side.turned:
+            return 0
         counts = [size // side.item for size in _COPIES if size >= side.item]
 
         def accepted(buffer: Buffer, _: int) -> bool:

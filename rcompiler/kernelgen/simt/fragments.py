@@ -2,8 +2,8 @@
 
 A register of a thread has neighbouring steps of one position (PTX ISA, "Matrix fragments for
 mma.m16n8k16"). ldmatrix gives it to them as it lies there where lines have steps, also of tf32,
-two halves of which travel together; where lines have positions its 8x8 blocks of halves are turned
-on the way (`.trans`), and elements of tf32 are read one by one.
+two halves of which travel together, and of bytes, which always lie so; where lines have positions
+its 8x8 blocks of halves are turned on the way (`.trans`), and elements of tf32 are read one by one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 
 ROWS, COLUMNS = 16, 8  # of one instruction
-STORED = {"f16": "f16", "bf16": "bf16", "tf32": "f32"}  # elements by the unit that multiplies them
+# Elements by the unit that multiplies them.
+STORED = {"f16": "f16", "bf16": "bf16", "tf32": "f32", "i8": "i8"}
 
 
 class Fragments:
@@ -73,7 +74,7 @@ class Fragments:
 
     @staticmethod
     def _by_blocks(operand: Operand) -> bool:
-        return operand.by_steps or operand.element != "f32"
+        return operand.step_lines or operand.element != "f32"
 
     def _words(
         self,
@@ -111,13 +112,13 @@ class Fragments:
         lane names: `line` of the block at `position` and, if `later`, behind the first steps.
         """
         e, operand = self._e, self._product.operands[factor]
-        if operand.by_steps:
+        if operand.step_lines:
             place = operand.place(step + later * (16 // operand.item), position + line)
         else:
             place = operand.place(step + later * 8 + line, position)
         address = e.address(self._ring.pointer(factor), operand.element, start + place)
         result = f"!llvm.struct<({', '.join(['i32'] * count)})>"
-        layout = "row" if operand.by_steps else "col"
+        layout = "row" if operand.step_lines else "col"
         name = e.define(e.fresh("f"))
         e.line(
             f"{name} = nvvm.ldmatrix {address} {{num = {count} : i32, "

@@ -2,8 +2,8 @@
 
 The first factor's positions are rows and the second's are columns; each warp has a part of both.
 Products are exact in f32 and add in f32, 16 steps of the reduction (tf32: 8) at a time from its
-first step on, whatever the tile: no tile changes a bit.
-
+first step on, whatever the tile: no tile changes a bit. Products of bytes, each factor with a sign
+or without, add in i32, 32 steps at a time; sums wrap, as those of a CPU do.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from rcompiler.linalg.affine import Coordinates, Linear
 from rcompiler.linalg.product import Form
 from rcompiler.roller.matrix_unit import by_warps
 
-_STEPS = {"f16": 16, "bf16": 16, "tf32": 8}  # of one instruction
-_PARTS = (32, 16, 8)  # steps in one part, the most first
+_STEPS = {"f16": 16, "bf16": 16, "tf32": 8, "i8": 32}  # of one instruction
+_PARTS = (64, 32, 16, 8)  # steps in one part, the most first
+_LONG = 32  # steps of a part, or two of an instruction if that is more
 _MOST_FETCHED = 80  # elements of the smallest part, of a thread
 
 
@@ -125,7 +126,8 @@ class MatrixProducts:
         side = (ROWS, COLUMNS)[factor]
         covered = shares[factor] * self._tiles(form, extents, shares, factor) * side
         by_steps, element = is_by_steps(form.root, number), STORED[form.unit]
-        return Side(number, element, dims, sizes, covered, by_steps)
+        step_lines = by_steps or element == "i8"
+        return Side(number, element, dims, sizes, covered, by_steps, step_lines)
 
     # -- code
     def elements(self, product: Product, rank: int) -> list[Element]:
@@ -164,7 +166,7 @@ class MatrixProducts:
         """The sums of this thread; begin: what they start with."""
         unit = product.form.unit
         assert unit is not None
-        granule = _STEPS[unit]
+        granule, types = _STEPS[unit], _types(product.form)
         ring = OperandRing(
             self._evaluator, self._e, product, reading, granule, lambda v: self._stored(v, unit)
         )
@@ -180,13 +182,13 @@ class MatrixProducts:
                 for i in range(rows):
                     for j in range(columns):
                         here = slice(4 * (i * columns + j), 4 * (i * columns + j) + 4)
-                        sums[here] = self._mma(unit, a[i], b[j], sums[here])
+                        sums[here] = self._mma(types, granule, a[i], b[j], sums[here])
             return sums
 
         return ring.run(list(begin), multiply)
 
     def _stored(self, value: Val, unit: str) -> Val:
-        """An element as the unit multiplies it, rounded to nearest."""
+        """An element as the unit multiplies it, floats rounded to nearest."""
         e, element = self._e, STORED[unit]
         if unit != "tf32" and value.element == element:
             return value
@@ -195,38 +197,59 @@ class MatrixProducts:
             return e.convert("truncf", wide, element)
         return e.bitcast(e.tf32(wide), "f32", dialect="llvm")
 
-    def _mma(self, unit: str, a: Sequence[str], b: Sequence[str], sums: Sequence[Val]) -> list[Val]:
-        """The four sums of this thread after one instruction."""
-        e, steps = self._e, _STEPS[unit]
-        kind = "vector<2xf16>" if unit == "f16" else "i32"
-        types = "".join(
-            f"multiplicand{side}PtxType = #nvvm.mma_type<{unit}>, "
-            for side in "AB" * (unit != "f16")
+    def _mma(
+        self,
+        types: tuple[str, str],
+        steps: int,
+        a: Sequence[str],
+        b: Sequence[str],
+        sums: Sequence[Val],
+    ) -> list[Val]:
+        """The four sums of this thread after one instruction, which has so many steps; types: of
+        both factors, as PTX names them.
+        """
+        e, total = self._e, sums[0].element
+        kind = "vector<2xf16>" if types[0] == "f16" else "i32"
+        named = "".join(
+            f"multiplicand{side}PtxType = #nvvm.mma_type<{type_}>, "
+            for side, type_ in zip("AB", types, strict=True)
+            if type_ != "f16"
         )
+        wraps = "intOverflowBehavior = #nvvm.mma_int_overflow<wrapped>, " * (total == "i32")
         attributes = (
-            f"layoutA = #nvvm.mma_layout<row>, layoutB = #nvvm.mma_layout<col>, {types}"
+            f"{wraps}layoutA = #nvvm.mma_layout<row>, layoutB = #nvvm.mma_layout<col>, {named}"
             f"shape = #nvvm.shape<m = {ROWS}, n = {COLUMNS}, k = {steps}>"
         )
-        result = "!llvm.struct<(f32, f32, f32, f32)>"
-        c = ", ".join(total.name for total in sums)
+        result = f"!llvm.struct<({', '.join([total] * 4)})>"
+        c = ", ".join(value.name for value in sums)
         name = e.define(e.fresh("m"))
         e.line(
             f"{name} = nvvm.mma.sync A[{', '.join(a)}] B[{', '.join(b)}] C[{c}] {{{attributes}}} "
-            f": ({kind}, {kind}, f32) -> {result}"
+            f": ({kind}, {kind}, {total}) -> {result}"
         )
-        return [Val(e.part(name, k, result), "f32") for k in range(4)]
+        return [Val(e.part(name, k, result), total) for k in range(4)]
 
 
 def _parts(form: Form) -> list[int]:
     """Steps that a part may have, the most first."""
     assert form.unit is not None
-    return [steps for steps in _PARTS if steps % _STEPS[form.unit] == 0]
+    granule = _STEPS[form.unit]
+    return [n for n in _PARTS if n % granule == 0 and n <= max(_LONG, 2 * granule)]
+
+
+def _types(form: Form) -> tuple[str, str]:
+    """Of both factors, as PTX names them."""
+    assert form.unit is not None
+    if form.signed is None:
+        return form.unit, form.unit
+    first, second = ("s8" if signed else "u8" for signed in form.signed)
+    return first, second
 
 
 def _pitch(side: Side, steps: int) -> int:
     """Elements of a line without bank conflicts: of lines of steps, and all that ldmatrix reads,
     eight neighbouring lines are read at a time; of positions of tf32, 4 lines x 8 elements.
     """
-    if side.by_steps or side.element != "f32":
-        return odd_pitch(steps if side.by_steps else side.filled, side.item)
+    if side.step_lines or side.element != "f32":
+        return odd_pitch(steps if side.step_lines else side.filled, side.item)
     return side.filled + (8 - side.filled) % 16

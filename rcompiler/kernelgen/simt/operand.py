@@ -1,8 +1,9 @@
 """How a factor of a product lies in shared memory, a part of the reduction at a time.
 
 Its elements are (reduction step, position), a position being one combination of the result
-coordinates that it depends on. What are neighbours in global memory are neighbours here: a line has
-the steps of one position (`by_steps`) or the positions of one step. Several buffers of the same
+coordinates that it depends on. A line has the steps of one position (`step_lines`) or the positions
+of one step: what are neighbours in global memory are neighbours here. But bytes always lie by
+steps: matrix units take words of them, which no instruction turns. Several buffers of the same
 size take turns, so that one is filled while another is read.
 """
 
@@ -29,7 +30,7 @@ class Side:
     number: of the root's operands; element: as it is stored; dims: result dims that it depends on,
     the one that changes fastest last; extents: of the tile along them; filled: positions that
     are stored, those beyond the tile like its last one; by_steps: whether neighbours in global
-    memory are steps of the reduction.
+    memory are steps of the reduction; step_lines: whether they are so in shared memory.
     """
 
     number: int
@@ -38,6 +39,12 @@ class Side:
     extents: tuple[int, ...]
     filled: int
     by_steps: bool
+    step_lines: bool
+
+    @property
+    def turned(self) -> bool:
+        """Whether neighbours in global memory lie in different lines."""
+        return self.by_steps != self.step_lines
 
     @property
     def positions(self) -> int:
@@ -80,7 +87,7 @@ class Operand(Side):
     @property
     def size(self) -> int:
         """Elements of one buffer."""
-        lines = self.filled if self.by_steps else self.steps
+        lines = self.filled if self.step_lines else self.steps
         return -(-lines * self.pitch * self.item // ALIGNMENT) * ALIGNMENT // self.item
 
     @property
@@ -89,7 +96,9 @@ class Operand(Side):
         return self.offset + self.slots * self.size * self.item
 
     def runs(self, steps: int) -> tuple[int, int]:
-        """Of a part of so many steps, the runs of `width` elements along a line, and the lines."""
+        """Of a part of so many steps, the runs of `width` neighbours in global memory, and how many
+        lines have some there.
+        """
         if self.by_steps:
             return steps // self.width, self.filled
         return self.filled // self.width, steps
@@ -106,7 +115,7 @@ class Operand(Side):
 
     def place(self, step: Linear, position: Linear) -> Linear:
         """Elements of a buffer in front of a step and position."""
-        line, column = (position, step) if self.by_steps else (step, position)
+        line, column = (position, step) if self.step_lines else (step, position)
         return line * self.pitch + column
 
 

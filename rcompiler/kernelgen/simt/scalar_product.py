@@ -1,4 +1,4 @@
-"""Products by fused multiply-adds: each thread has sums of the block's tile.
+"""Products by multiply-adds, of floats fused: each thread has sums of the block's tile.
 
 Sums add in the order of the reduction, as those of a thread alone do: no tile changes a bit.
 """
@@ -62,7 +62,9 @@ class ScalarProducts:
             return None
         for steps in (s for s in _STEPS if s <= form.steps):
             pitches = [
-                odd_pitch(steps, side.item) if side.by_steps else even_pitch(side.filled, side.item)
+                odd_pitch(steps, side.item)
+                if side.step_lines
+                else even_pitch(side.filled, side.item)
                 for side in (first, second)
             ]
             found = self._workspace.operands(
@@ -84,11 +86,11 @@ class ScalarProducts:
         )
         sizes = tuple(extents[d] for d in dims)
         element, by_steps = element_of(form.root.operands[number]), is_by_steps(form.root, number)
-        return Side(number, element, dims, sizes, math.prod(sizes), by_steps)
+        return Side(number, element, dims, sizes, math.prod(sizes), by_steps, by_steps)
 
     @staticmethod
     def _extent(side: Side, batches: int) -> Extent:
-        return Extent(side.positions // batches, side.by_steps, side.item)
+        return Extent(side.positions // batches, side.step_lines, side.item)
 
     # -- code
     def elements(self, product: Product, rank: int) -> list[Element]:
@@ -159,7 +161,7 @@ class ScalarProducts:
             )
             for k in range(count):
                 sums = [
-                    self._e.fma(rows[k][batch, row], columns[k][batch, column], total)
+                    self._multiply_add(rows[k][batch, row], columns[k][batch, column], total)
                     for (batch, row, column), total in zip(numbers, sums, strict=True)
                 ]
             return sums
@@ -202,10 +204,10 @@ class ScalarProducts:
         """At each of `count` steps, the elements of an operand by batch and number along it."""
         operand, length = product.operands[factor], product.runs[factor]
         found: list[dict[tuple[int, int], Val]] = [{} for _ in range(count)]
-        longest = min(count if operand.by_steps else length, ACCESS // operand.item)
+        longest = min(count if operand.step_lines else length, ACCESS // operand.item)
         for (batch, run), position in runs.items():
             steps, neighbours = range(count), range(length)
-            if operand.by_steps:
+            if operand.step_lines:
                 steps = range(0, count, longest)
             else:
                 neighbours = range(0, length, longest)
@@ -213,10 +215,20 @@ class ScalarProducts:
                 place = start + operand.place(step + k, position + n)
                 loaded = self._e.load_run(pointer, operand.element, place, longest)
                 for j, value in enumerate(loaded):
-                    at, along = (k + j, n) if operand.by_steps else (k, n + j)
+                    at, along = (k + j, n) if operand.step_lines else (k, n + j)
                     key = batch, run * length + along
-                    found[at][key] = self._evaluator.body.widen(value)
+                    found[at][key] = self._widened(product.form, factor, value)
         return found
+
+    def _widened(self, form: Form, factor: int, value: Val) -> Val:
+        """An element as it is multiplied."""
+        if form.signed is None:
+            return self._evaluator.body.widen(value)
+        return self._e.convert("extsi" if form.signed[factor] else "extui", value, "i32")
+
+    def _multiply_add(self, a: Val, b: Val, total: Val) -> Val:
+        e = self._e
+        return e.add(total, e.mul(a, b)) if total.element == "i32" else e.fma(a, b, total)
 
 
 def halved(sizes: Sequence[int], vector: int, lanes: int, most: int) -> list[int]:

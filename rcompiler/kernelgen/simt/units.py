@@ -16,7 +16,7 @@ from rcompiler.kernelgen.simt.source import Buffers
 from rcompiler.kernelgen.simt.strides import Strides, strides_of
 from rcompiler.kernelgen.simt.warpgroup import THREADS as WARPGROUP
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.product import Form, factors_of
+from rcompiler.linalg.product import Form, bytes_signed, factors_of
 from rcompiler.linalg.values import element_of
 
 
@@ -33,9 +33,11 @@ class Units:
 
     def element(self, root: Generic) -> str | None:
         """The type as which a matrix unit multiplies the factors of a product, by their types
-        alone; None: fused multiply-adds do.
+        alone; None: multiply-adds do.
         """
         elements = {element_of(root.operands[number]) for number in factors_of(root) or ()}
+        if bytes_signed(root) is not None:
+            return "i8" if "i8" in self.elements else None
         if not elements <= {"f16", "bf16", "f32"}:
             return None
         unit = elements.pop() if len(elements) == 1 else "f32"
