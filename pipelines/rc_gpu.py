@@ -18,6 +18,7 @@ from rcompiler.passes.rtask_round_factors import RTaskRoundFactors
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
+from rcompiler.passes.rtask_turn_bytes import RTaskTurnBytes
 from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
 from rcompiler.passes.vdevice_pin import VdevicePin
@@ -39,7 +40,8 @@ class RcGpu(Lowering):
             raise PipelineError(f"rc-gpu: device {self.device.name} is a CPU; run rc-cpu")
 
     def to_rtask(self) -> list[Element]:
-        lanes, on_units = self.device.lanes(4), self.precision in self.device.matrix_elements
+        lanes, units = self.device.lanes(4), self.device.matrix_elements
+        on_units, bytes_on_units = self.precision in units, "i8" in units
         # Winograd's filtering saves multiplications, which are what matrix units have plenty of
         roots = "direct" if on_units and self.roots == "auto" else self.roots
         halves: list[Element] = (
@@ -49,7 +51,11 @@ class RcGpu(Lowering):
         )
         siblings: list[Element] = ["cse", RTaskBatchProducts(), RTaskMergeSiblings()]
         # of results as the model splits them, and as packing does
-        expand: list[Element] = ["cse", RTaskExpandProducts()] if on_units else []
+        expand: list[Element] = (
+            ["cse", RTaskExpandProducts(bytes_only=not on_units)]
+            if on_units or bytes_on_units
+            else []
+        )
         return [
             VdeviceAttachDevice(self.device, self.precision, self.target),
             *halves,
@@ -60,7 +66,8 @@ class RcGpu(Lowering):
             RTaskWinograd(roots),
             RTaskSinkReshapes(),
             RTaskPackWeights(lanes, halves=not self.device.has_wgmma, lines=True),
-            *expand,
+            *(expand if on_units else expand[1:]),
+            *([RTaskTurnBytes()] if bytes_on_units else []),
             RTaskSplitK(),
             RTaskSplitReductions(),
             "cse",

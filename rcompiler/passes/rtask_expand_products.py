@@ -28,7 +28,7 @@ from torch_mlir import ir
 from rcompiler.linalg.bodies import copied_argument, is_elementwise
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.product import is_product
+from rcompiler.linalg.product import bytes_signed, is_product
 from rcompiler.linalg.values import defining, ops_of, shape_of
 from rcompiler.linalg.views import groups_of
 from rcompiler.passes import OptionalPass
@@ -45,23 +45,31 @@ from rcompiler.passes.ir.tensor_ir import (
 
 @dataclass(frozen=True)
 class RTaskExpandProducts(OptionalPass):
-    """Give products a loop for each part of a result that is split and transposed."""
+    """Give products a loop for each part of a result that is split and transposed.
+
+    Attributes:
+        bytes_only: products of bytes, and no others, go to matrix units.
+    """
+
+    bytes_only: bool = False
 
     def run(self, module: ir.Operation) -> None:
         for body in bodies(module):
             for op in ops_of(body):
                 if op.name == "tensor.expand_shape":
-                    _expand(op)
+                    _expand(op, self.bytes_only)
             erase_dead(body)
 
 
-def _expand(view: ir.Operation) -> None:
+def _expand(view: ir.Operation, bytes_only: bool) -> None:
     """Split what a reshape splits where it is computed, if that is a product and the result of it
     is transposed, or if the reshape is all that keeps an epilogue from the product.
     """
     chain = _chain(view.operands[0])
     wide, groups = list(shape_of(view.results[0])), groups_of(view)
     only_units = all(sum(wide[d] > 1 for d in group) <= 1 for group in groups)
+    if chain and bytes_only and bytes_signed(chain[-1][0]) is None:
+        return
     if not chain or not (_is_turned(view.results[0]) or only_units and _goes_on(view.results[0])):
         return
     shapes = []  # of the result of each op, and the dims of that which its dims become

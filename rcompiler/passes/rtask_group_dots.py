@@ -14,7 +14,8 @@ Four steps of i8, or two of i16 or bf16, become the new innermost loop g (see li
 instruction, or a few that take them out of a word. They must follow each other in the activations;
 the weights are constants and are repacked when constants are folded. A depth that is no multiple is
 padded with zeros on both sides: nothing is read outside of a tensor, and the sums stay as they are.
-For CPUs: the threads of a GPU take the steps one by one, its matrix units take bf16 as it is.
+For CPUs: the threads of a GPU take the steps one by one, its matrix units take bf16 and bytes as
+they are.
 
 Leaves alone: operands that are not constant, windows that are innermost, other element types.
 """

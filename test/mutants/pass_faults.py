@@ -132,6 +132,11 @@ FAULTS = (
         "passes/rtask-group-dots.mlir", "text", "error",
     ),
     Fault(
+        "rtask-turn-bytes", "passes/rtask_turn_bytes.py",
+        "for dim in sorted(steps)", "for dim in sorted(steps, reverse=True)",
+        "passes/rtask-turn-bytes.mlir", "text", "error",
+    ),
+    Fault(
         "rtask-split-k", "passes/ir/reduction_parts.py",
         "size = old.sizes[dim] // parts", "size = old.sizes[dim] // parts - 1",
         "e2e/test_split_k.py::test_a_wide_device_takes_two_steps_and_the_result_is_right",

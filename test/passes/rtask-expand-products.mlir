@@ -1,4 +1,5 @@
 // RUN: rc-opt %s -p rtask-expand-products --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'rtask-expand-products{bytes-only=true}' --split-input-file | filecheck %s --check-prefix=BYTES
 
 #a = affine_map<(m, n, k) -> (m, k)>
 #b = affine_map<(m, n, k) -> (k, n)>
@@ -21,6 +22,8 @@
 // CHECK:       %[[S:.*]] = linalg.generic {{.*}} ins(%[[P]], %[[V]] : tensor<5x2x4xf32>, tensor<2x4xf32>)
 // CHECK:       %[[T:.*]] = linalg.generic {{.*}} ins(%[[S]] : tensor<5x2x4xf32>) outs(%{{.*}} : tensor<2x5x4xf32>)
 // CHECK:       return %[[T]]
+// BYTES-LABEL: func.func @heads
+// BYTES:       tensor.expand_shape {{.*}} : tensor<5x8xf32> into tensor<5x2x4xf32>
 func.func @heads(%x: tensor<5x16xf16>, %w: tensor<16x8xf16>, %b: tensor<8xf32>) -> tensor<2x5x4xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<5x8xf32>
@@ -148,4 +151,38 @@ func.func @batch_of_one(%x: tensor<5x16xf32>, %w: tensor<16x8xf32>, %r: tensor<1
     linalg.yield %t : f32
   } -> tensor<1x5x8xf32>
   return %y : tensor<1x5x8xf32>
+}
+
+// -----
+
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (k, n)>
+#c = affine_map<(m, n, k) -> (m, n)>
+#id3 = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#turned = affine_map<(d0, d1, d2) -> (d1, d0, d2)>
+
+// Two heads of bytes.
+// CHECK-LABEL: func.func @byte_heads
+// CHECK:       ins(%arg0, %{{.*}} : tensor<5x16xi8>, tensor<16x2x4xi8>) outs(%{{.*}} : tensor<5x2x4xi32>)
+// BYTES-LABEL: func.func @byte_heads
+// BYTES:       ins(%arg0, %{{.*}} : tensor<5x16xi8>, tensor<16x2x4xi8>) outs(%{{.*}} : tensor<5x2x4xi32>)
+func.func @byte_heads(%x: tensor<5x16xi8>, %w: tensor<16x8xi8>) -> tensor<2x5x4xi32> {
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<5x8xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<5x8xi32>) -> tensor<5x8xi32>
+  %p = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<5x16xi8>, tensor<16x8xi8>) outs(%f : tensor<5x8xi32>) {
+  ^bb0(%l: i8, %r: i8, %o: i32):
+    %lw = arith.extui %l : i8 to i32
+    %rw = arith.extsi %r : i8 to i32
+    %m = arith.muli %lw, %rw : i32
+    %s = arith.addi %o, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<5x8xi32>
+  %v = tensor.expand_shape %p [[0], [1, 2]] output_shape [5, 2, 4] : tensor<5x8xi32> into tensor<5x2x4xi32>
+  %te = tensor.empty() : tensor<2x5x4xi32>
+  %t = linalg.generic {indexing_maps = [#turned, #id3], iterator_types = ["parallel", "parallel", "parallel"]} ins(%v : tensor<5x2x4xi32>) outs(%te : tensor<2x5x4xi32>) {
+  ^bb0(%l: i32, %o: i32):
+    linalg.yield %l : i32
+  } -> tensor<2x5x4xi32>
+  return %t : tensor<2x5x4xi32>
 }

@@ -1,6 +1,7 @@
 // RUN: rc-opt %s -p 'rc-gpu{device=h200}' | filecheck %s
 // RUN: rc-opt %s -p 'rc-gpu{device=h200 to=rtask}' | filecheck %s --check-prefix=RTASK
 // RUN: rc-opt %s -p 'rc-gpu{device=h200 precision=f16}' --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=HALF
+// RUN: rc-opt %s -p 'rc-gpu{device=a100}' --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=BYTES
 // RUN: rc-opt %s -p 'rc-gpu{device=v100}' --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=OLD
 // RUN: rc-opt %s -p 'rc-gpu{device=mi300x}' --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=AMD
 // RUN: not rc-opt %s -p 'rc-gpu{device=epyc-9555}' 2>&1 | filecheck %s --check-prefix=OTHER
@@ -10,11 +11,15 @@
 // RTASK:     "rtask.operator"
 // RTASK-NOT: "rtask.kernel"
 
-// Factors are rounded before anything else, and what is packed is expanded again.
+// Factors are rounded before anything else, and what is packed is expanded again. Bytes go to matrix units whatever
+// the precision of floats.
 // HALF:      },cse,rtask-round-factors{to=f16 weights=false},cse,fold-constants,cse,rtask-batch-products,
 // HALF-SAME: rtask-winograd{roots=direct}
-// HALF-SAME: halves=false lines=true},cse,rtask-expand-products,rtask-split-k
+// HALF-SAME: halves=false lines=true},cse,rtask-expand-products{bytes-only=false},rtask-turn-bytes,rtask-split-k
 // HALF-SAME: ,vdevice-pin,vdevice-prefetch)
+// BYTES-NOT: rtask-round-factors
+// BYTES:     rtask-merge-siblings,cse,rtask-expand-products{bytes-only=true},cse,rtask-block-channels
+// BYTES:     lines=true},rtask-expand-products{bytes-only=true},rtask-turn-bytes,rtask-split-k
 // OLD:       },cse,rtask-batch-products,
 // OLD-SAME:  halves=true lines=true},rtask-split-k
 // OLD-SAME:  ,vdevice-pin,vdevice-prefetch)
