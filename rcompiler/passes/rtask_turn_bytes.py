@@ -25,7 +25,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects import rtask
 from rcompiler.linalg.bodies import is_multiply_add
-from rcompiler.linalg.constants import is_computed_once
+from rcompiler.linalg.constants import is_constant
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.product import bytes_signed, is_product
@@ -51,7 +51,7 @@ def _turn(old: Generic, turned: dict[tuple[ir.Value, tuple[int, ...]], ir.Value]
     operands, maps = list(old.inputs), list(old.maps)
     with ir.InsertionPoint(old.op), old.op.location:
         for number, value in enumerate(old.inputs):
-            order = _order(old, number) if is_computed_once(value) else None
+            order = _order(old, number) if is_constant(value) else None
             if order is None or order == tuple(range(len(order))):
                 continue
             if (value, order) not in turned:
