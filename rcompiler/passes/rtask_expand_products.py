@@ -55,6 +55,7 @@ class RTaskExpandProducts(OptionalPass):
 
     def run(self, module: ir.Operation) -> None:
         for body in bodies(module):
+            erase_dead(body)  # readers that other passes have left behind
             for op in ops_of(body):
                 if op.name == "tensor.expand_shape":
                     _expand(op, self.bytes_only)

@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from quantised_networks import convolutions, products
 
 import rcompiler
+from rcompiler.tools import models, quantise
 
 EMULATED = ["cuda:emulated", "cuda:emulated-sm_90a"]
 TYPES = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "int32": TensorProto.INT32}
@@ -160,6 +161,17 @@ def test_requantised_products(shape, target):
     [found] = compiled(x)
     np.testing.assert_array_equal(found, rcompiler.compile_onnx(made)(x)[0])
     np.testing.assert_array_equal(found, ReferenceEvaluator(made).run(None, {"x": x})[0])
+
+
+def test_all_products_of_an_attention_go_to_the_unit():
+    """Also those whose heads change places, and whose rows are packed for the next product."""
+    pytest.importorskip("onnxruntime", reason="its tools quantise the network")
+    sizes = {"layers": 1, "hidden": 128, "heads": 2, "sequence": 64, "vocabulary": 10}
+    made = quantise.dynamic(models.build("bert_base", **sizes))
+    compiled = rcompiler.compile_onnx(made, target="cuda:sm_80")
+    of_bytes = [op for op in compiled.report().operators if op.name.endswith("MatMul_quant")]
+    reasons = {op.name: op.reason for op in of_bytes if "pooler" not in op.name}  # it has one row
+    assert len(reasons) == 6 and all("mma of i8" in reason for reason in reasons.values()), reasons
 
 
 @pytest.mark.parametrize("target", EMULATED)
