@@ -19,7 +19,7 @@ from rcompiler.device.measured import MeasurementOrigin
 from rcompiler.device.model import Device
 
 VERSION = 1  # of what is measured and how
-MATRIX = ("bf16", "f16", "tf32")  # element types of matrix units that are measured
+MATRIX = ("bf16", "f16", "i8", "tf32")  # element types of matrix units that are measured
 _PAST = 4  # of what is read from memory, so many times as much as the last cache holds
 MOST = 1 << 18  # repetitions of one run: results that count them stay exact
 

@@ -6,7 +6,7 @@ All take (%data, %out: !llvm.ptr<1>, %n, %size, %parts: i64) and do what they do
     meet        all blocks meet: a signal of each and a wait for all, as in the persistent kernel
     hand_off    block 0 signals and waits, block 1 waits and signals: two hand-overs
     sums        UNROLL multiply-adds on each of ACCUMULATORS numbers of every thread
-    mma_TYPE    TILES products of matrices by every warp, of f16, bf16 and tf32
+    mma_TYPE    TILES products of matrices by every warp, of f16, bf16, tf32 and s8
     read_shared LOADS vectors of 16 bytes by every thread from shared memory
     read        one of `parts` parts of `size` words of 32 bits by every block, another each time
 
@@ -156,7 +156,7 @@ def _sums() -> str:
 %x = llvm.load %data : !llvm.ptr<1> -> f32
 %py = llvm.getelementptr %data[1] : (!llvm.ptr<1>) -> !llvm.ptr<1>, f32
 %y = llvm.load %py : !llvm.ptr<1> -> f32
-{_loaded(ACCUMULATORS)}
+{_loaded(ACCUMULATORS, "f32")}
 %since = nvvm.read.ptx.sreg.clock64 : i64
 %then = nvvm.read.ptx.sreg.globaltimer : i64
 {_loop(values, steps, "f32", _starts(ACCUMULATORS))}
@@ -178,10 +178,14 @@ scf.if %timer {{
 def _products(name: str) -> str:
     """Every warp multiplies a matrix of ones by another."""
     kind = "vector<2xf16>" if name == "f16" else "i32"
+    total, add = ("i32", "arith.addi") if name == "i8" else ("f32", "arith.addf")
+    element = {"i8": "s8"}.get(name, name)
     types = "".join(
-        f"multiplicand{side}PtxType = #nvvm.mma_type<{name}>, " for side in "AB" if name != "f16"
+        f"multiplicand{side}PtxType = #nvvm.mma_type<{element}>, " for side in "AB" if name != "f16"
     )
-    result = "!llvm.struct<(f32, f32, f32, f32)>"
+    if name == "i8":
+        types += "intOverflowBehavior = #nvvm.mma_int_overflow<wrapped>, "
+    result = f"!llvm.struct<({', '.join([total] * 4)})>"
     values = [[f"%a{i}_{k}" for i in range(4 * TILES)] for k in range(2)]
     steps = []
     for tile in range(TILES):
@@ -190,19 +194,19 @@ def _products(name: str) -> str:
             f"%m{tile} = nvvm.mma.sync A[%w, %w, %w, %w] B[%w, %w] C[{', '.join(old)}] "
             f"{{layoutA = #nvvm.mma_layout<row>, layoutB = #nvvm.mma_layout<col>, {types}"
             f"shape = #nvvm.shape<m = {ROWS}, n = {COLUMNS}, k = {STEPS[name]}>}} "
-            f": ({kind}, {kind}, f32) -> {result}"
+            f": ({kind}, {kind}, {total}) -> {result}"
         )
         steps += [
             f"{values[1][4 * tile + k]} = llvm.extractvalue %m{tile}[{k}] : {result}"
             for k in range(4)
         ]
     return f"""
-{_loaded(4 * TILES)}
+{_loaded(4 * TILES, total)}
 %w = llvm.load %data : !llvm.ptr<1> -> {kind}
-{_loop(values, steps, "f32", _starts(4 * TILES))}
-{_summed(4 * TILES, "f32", "arith.addf")}
-%where = llvm.getelementptr %out[%number] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f32
-llvm.store %total, %where : f32, !llvm.ptr<1>
+{_loop(values, steps, total, _starts(4 * TILES))}
+{_summed(4 * TILES, total, add)}
+%where = llvm.getelementptr %out[%number] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, {total}
+llvm.store %total, %where : {total}, !llvm.ptr<1>
 """
 
 
@@ -210,12 +214,12 @@ def _starts(count: int) -> list[str]:
     return [f"%begin{i}" for i in range(count)]
 
 
-def _loaded(count: int) -> str:
-    """What sums begin with."""
+def _loaded(count: int, kind: str) -> str:
+    """What sums of f32 or i32 begin with."""
     return _lines(
         [
-            f"%pb{i} = llvm.getelementptr %data[{START + i}] : (!llvm.ptr<1>) -> !llvm.ptr<1>, f32"
-            f"\n  {name} = llvm.load %pb{i} : !llvm.ptr<1> -> f32"
+            f"%pb{i} = llvm.getelementptr %data[{START + i}] : (!llvm.ptr<1>) -> !llvm.ptr<1>, i32"
+            f"\n  {name} = llvm.load %pb{i} : !llvm.ptr<1> -> {kind}"
             for i, name in enumerate(_starts(count))
         ]
     )
