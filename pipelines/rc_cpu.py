@@ -19,6 +19,7 @@ from rcompiler.passes.rtask_group_dots import RTaskGroupDots
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_round_factors import RTaskRoundFactors
+from rcompiler.passes.rtask_round_tables import RTaskRoundTables
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
@@ -52,11 +53,11 @@ class RcCpu(Lowering):
         # where cores multiply words of two, the multiplications that Winograd saves cost less
         on_units = self.precision == "bf16" and "bf16" in multiplied
         roots = "direct" if on_units and self.roots == "auto" else self.roots
-        halves: list[Element] = (
-            ["cse", RTaskRoundFactors(self.precision, weights=True), "cse", FoldConstants()]
-            if self.precision in ("f16", "bf16")
-            else []
-        )
+        halves: list[Element] = []
+        if self.precision in ("f16", "bf16"):
+            factors = RTaskRoundFactors(self.precision, weights=True)
+            tables = RTaskRoundTables(self.precision)
+            halves = ["cse", factors, "cse", tables, "cse", FoldConstants()]
         siblings: list[Element] = ["cse", RTaskBatchProducts(), RTaskMergeSiblings()]
         return [
             VdeviceAttachDevice(self.device, self.precision, self.target),

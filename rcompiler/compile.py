@@ -123,9 +123,10 @@ def compile_onnx(
             are; "tf32" (on GPUs), "f16" or "bf16", rounded to that first, sums in f32. A GPU then
             multiplies in its matrix units, which numbers that are f16 or bf16 in the model go to
             anyway. On a CPU these are the products with weights, which then take half of the
-            memory; bf16 is multiplied by AMX or AVX512_BF16 where there, and else, like f16, as
-            f32. "w8" and "w4" (on CPUs): the weights of MatMul and Gemm have 8 or 4 bits in blocks
-            of 32 with a scale each; the report says what that does to those of each operator.
+            memory, as do tables whose rows are gathered (embeddings); bf16 is multiplied by AMX or
+            AVX512_BF16 where there, and else, like f16, as f32. "w8" and "w4" (on CPUs): the
+            weights of MatMul and Gemm have 8 or 4 bits in blocks of 32 with a scale each; the
+            report says what that does to those of each operator.
         machine_code: for a GPU, the artifact carries machine code beside the PTX where ptxas is
             found (its version is in the provenance), so that drivers need not compile; without it
             the report has no registers and spills. Of AMD, an object beside the assembly.

@@ -239,7 +239,8 @@ class Compilation:
             codes = KernelCodes(module, [("llvm", VdeviceToCpu())], made)
             with codes.begun():
                 tables, weights = self._proved(module)
-                report = make_report(module.operation, tables, self.device).noted(*self._notes)
+                notes = *self._notes, *context_of(module.operation).notes
+                report = make_report(module.operation, tables, self.device).noted(*notes)
                 self._texts.add(REPORT, report.to_json())
                 self.steps.begin(VdeviceToCpu.name())
                 functions = gathered(codes.finish(), "llvm").values()

@@ -10,11 +10,12 @@ types, and graphs inside of nodes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from rcompiler.support.weight_errors import WeightError, weight_errors
 
 from .few_bits import BlockWeights, packed, rounded
 from .load import array_of, node_reads
@@ -24,26 +25,6 @@ _DOMAIN = "com.microsoft"
 
 # The names of what takes the place of a constant, that itself, and its errors.
 _Replaced = tuple[list[str], BlockWeights, tuple[float, float]]
-
-
-@dataclass(frozen=True)
-class WeightError:
-    """What rounding did to the weights [depth, columns] of one operator.
-
-    largest: error, as a part of the largest weight; rms: of all errors, as a part of that of all
-    weights.
-    """
-
-    node: str
-    shape: tuple[int, int]
-    largest: float
-    rms: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.node}: {self.shape[0]} x {self.shape[1]} weights, largest error "
-            f"{self.largest:.2g} of the largest weight, rms {self.rms:.2g}"
-        )
 
 
 def with_rounded_weights(
@@ -134,7 +115,7 @@ class _Rounding:
             scales = (made.scales * np.float32(alpha)).reshape(-1)
             arrays = [packed(made.numbers, self._bits), scales]
             self.added += map(numpy_helper.from_array, arrays, names)
-            self._known[key] = names, made, _errors(columns, made.dense().T)
+            self._known[key] = names, made, weight_errors(columns, made.dense().T)
         return self._known[key]
 
 
@@ -143,15 +124,6 @@ def _fit(weights: TensorProto) -> bool:
     return (
         weights.data_type == TensorProto.FLOAT and len(weights.dims) == 2 and 0 not in weights.dims
     )
-
-
-def _errors(exact: np.ndarray, found: np.ndarray) -> tuple[float, float]:
-    """The largest error and the root of the mean of their squares, relative to the weights."""
-    error = found.astype(np.float64) - exact
-    largest, square = np.abs(exact).max(), np.square(exact, dtype=np.float64).mean()
-    if not largest:
-        return 0.0, 0.0
-    return float(np.abs(error).max() / largest), float(np.sqrt(np.square(error).mean() / square))
 
 
 def _drop_unread(graph: GraphProto) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 from torch_mlir import ir
@@ -61,6 +62,12 @@ def yielded(block: ir.Block) -> list[ir.Value]:
     if not isinstance(value.type, ir.TupleType):
         return [value]
     return list(value.owner.operation.operands)
+
+
+def node_of(op: ir.Operation) -> str:
+    """The ONNX node that the location of an op names; "" where it names none."""
+    named = re.search(r'"([^"]+)"(?!:\d)', str(op.location))
+    return named[1] if named else ""
 
 
 def string(op: ir.Operation, name: str) -> str:

@@ -24,17 +24,14 @@ from typing import Literal
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rcompiler.linalg.bodies import copied_argument
-from rcompiler.linalg.constants import scalar_number
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.product import factors_of, is_product, is_weighted
-from rcompiler.linalg.values import defining, element_of, element_type, integers, shape_of
-from rcompiler.linalg.views import RESHAPES
+from rcompiler.linalg.values import element_of, element_type
 from rcompiler.passes import Pass
 from rcompiler.passes.ir.clone import clone
 from rcompiler.passes.ir.operators import bodies, generics
-from rcompiler.passes.ir.tensor_ir import elementwise, empty, generic, padded, reshape
+from rcompiler.passes.ir.tensor_ir import generic
+from rcompiler.passes.products.rounding import rounded
 
 Shorter = Literal["f16", "bf16"]
 
@@ -70,31 +67,12 @@ def _round_factors(old: Generic, element: ir.Type, weights: bool) -> None:
     with ir.InsertionPoint(old.op), old.op.location:
         operands = list(old.inputs)
         for number in factors:
-            operands[number] = _rounded(old.inputs[number], element)
+            operands[number] = rounded(old.inputs[number], element)
         product = generic(operands, old.inits, old.maps, old.kinds)
         _fill_body(product, old, operands)
     for before, after in zip(old.op.results, product.results, strict=True):
         before.replace_all_uses_with(after)
     old.op.erase()
-
-
-def _rounded(value: ir.Value, element: ir.Type) -> ir.Value:
-    """`value` in a shorter type; what only moves is rounded before, where it is computed."""
-    op = defining(value)
-    if op is not None and op.name in RESHAPES:
-        return reshape(_rounded(op.operands[0], element), shape_of(value))
-    if op is not None and op.name == "tensor.pad":
-        border = scalar_number(pad_value(op))
-        if border is not None:
-            low, high = (integers(op, name) for name in ("static_low", "static_high"))
-            scalar = arith.ConstantOp(element, ir.FloatAttr.get(element, float(border))).result
-            return padded(_rounded(op.operands[0], element), low, high, scalar)
-    if op is not None and op.name == "linalg.generic" and len(op.operands) == 2:
-        copy = Generic(op)
-        if copied_argument(copy.block) == 0:
-            moved, target = _rounded(op.operands[0], element), empty(shape_of(value), element)
-            return generic([moved], [target], copy.maps, copy.kinds, lambda x, _: x).results[0]
-    return elementwise([value], element, lambda wide: arith.truncf(element, wide))
 
 
 def _fill_body(product: ir.Operation, old: Generic, operands: list[ir.Value]) -> None:

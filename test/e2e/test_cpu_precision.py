@@ -5,7 +5,7 @@ import warnings
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from rounded_products import ALLOWED, operands, product, run
 from small_networks import SMALL
 
@@ -111,6 +111,57 @@ def test_files_hold_weights_of_half_the_size(target, precision, tmp_path):
         model.save(tmp_path / f"{each}.rcx")
         sizes.append((tmp_path / f"{each}.rcx").stat().st_size)
     assert sizes[1] <= 0.55 * sizes[0]
+
+
+def embeddings(rows, columns, *, tied):
+    """Rows of a table, and with `tied` their products with all of it; the table."""
+    table = np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float32)
+    nodes = [helper.make_node("Gather", ["table", "at"], ["y"], "rows")]
+    if tied:
+        nodes = [
+            helper.make_node("Gather", ["table", "at"], ["x"], "rows"),
+            helper.make_node("Transpose", ["table"], ["turned"]),
+            helper.make_node("MatMul", ["x", "turned"], ["y"], "all"),
+        ]
+    at = helper.make_tensor_value_info("at", TensorProto.INT64, [3, 5])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    constants = [numpy_helper.from_array(table, "table")]
+    graph = helper.make_graph(nodes, "g", [at], [y], constants)
+    opsets = [helper.make_opsetid("", 21)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10), table
+
+
+@pytest.mark.parametrize("precision", HALVES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_of_a_table_are_rounded_once(target, precision):
+    """To the same bits everywhere, and the report says what that does to them."""
+    model, table = embeddings(70, 100, tied=False)
+    compiled = rcompiler.compile_onnx(model, target=target, precision=precision)
+    at = np.random.default_rng(1).integers(-70, 70, (3, 5))
+    kind = np.float16 if precision == "f16" else ml_dtypes.bfloat16
+    rounded = table.astype(kind).astype(np.float32)
+    assert np.array_equal(compiled(at)[0], rounded[at])
+    largest = np.abs(rounded - table).max() / np.abs(table).max()
+    begin = f"in {precision}: rows: 70 x 100 weights, largest error {largest:.2g} of the largest"
+    assert compiled.report().note.startswith(begin)
+    exact = rcompiler.compile_onnx(model, target=target)
+    assert np.array_equal(exact(at)[0], table[at]) and exact.report().note == ""
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("precision", HALVES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_files_hold_tables_of_half_the_size(target, precision, tied, tmp_path):
+    """Once, also where a product reads them as well."""
+    model, table = embeddings(1000, 1024, tied=tied)
+    file = tmp_path / "m.rcx"
+    rcompiler.compile_onnx(model, target=target, precision=precision).save(file)
+    assert file.stat().st_size <= table.nbytes * 0.52 + 64_000
+    at = np.random.default_rng(1).integers(0, 1000, (3, 5))
+    kind = np.float16 if precision == "f16" else ml_dtypes.bfloat16
+    rounded = table.astype(kind).astype(np.float64)
+    wanted = rounded[at] @ rounded.T if tied else rounded[at]
+    assert np.abs(rcompiler.load(file)(at)[0] - wanted).max() <= 1e-5 * np.abs(wanted).max()
 
 
 @pytest.mark.parametrize("bits", [8, 4])

@@ -84,6 +84,15 @@ def test_what_was_rounded_on_the_way_is_kept_as_it_was_rounded(dtype):
     assert np.array_equal(whole(recipe.made(storage.aside)), halves.astype(np.float32).T)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_what_is_rounded_in_two_layouts_is_kept_once(dtype):
+    """Embeddings that are weights of a product, too, which the importer transposes."""
+    w = numbers(400, 300)
+    rows, columns = Derived(w, Cast(dtype)), Derived(w.T, Cast(dtype), Reshape((30, 10, 400)))
+    storage = kept(rows, columns)
+    assert offsets(storage) == [rows.nbytes] and storage.aside.size == 0
+
+
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_view_of_a_weight_is_known_as_one(padded):
     """The importer transposes constants as views of numpy, before anything is derived."""

@@ -2,6 +2,7 @@
 // RUN: rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json to=rtask}' | filecheck %s --check-prefix=RTASK
 // RUN: rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json to=rkernel fusion=false}' | filecheck %s --check-prefix=RKERNEL
 // RUN: rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json normalise=false}' --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=DUMP
+// RUN: rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json precision=bf16}' --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=HALVES
 // RUN: not rc-opt %s -p 'rc-cpu{device=h200}' 2>&1 | filecheck %s --check-prefix=OTHER
 // RUN: not rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json target=h200}' 2>&1 | filecheck %s --check-prefix=TARGET
 // RUN: rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json target=cpu:x86-64}' | filecheck %s --check-prefix=FITTED
@@ -17,6 +18,9 @@
 // DUMP-SAME:   },cse,rtask-widen-factors{bf16=true},rtask-widen-bytes,rtask-block-channels{lanes=8 step-bytes=0},rtask-winograd{roots=auto},rtask-sink-reshapes,
 // DUMP-SAME:   fold-constants,cse,rtask-form{fusion=true flat-rows=true},rtask-stitch,
 // DUMP-SAME:   fold-constants,roller-tile{{.*}},rammer-schedule{{.*}})
+
+// HALVES:      vdevice-attach-device{
+// HALVES-SAME: },cse,rtask-round-factors{to=bf16 weights=true},cse,rtask-round-tables{to=bf16},cse,fold-constants,
 
 // OTHER:       rc-cpu: device {{.*}} is of kind cuda; run rc-gpu
 // TARGET:      rc-cpu: target 'h200' is of kind cuda; run rc-gpu

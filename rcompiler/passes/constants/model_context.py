@@ -19,13 +19,17 @@ from rcompiler.runtime.deferred import Constant
 
 
 class ModelContext(ir.Context):
-    """arrays: by their keys, those of the module; passes that fold constants replace them."""
+    """arrays: by their keys, those of the module; passes that fold constants replace them. notes:
+    what passes have to say of the model, for its report.
+    """
 
     arrays: Mapping[str, Constant]
+    notes: list[str]
 
     def __init__(self, arrays: Mapping[str, Constant] | None = None) -> None:
         super().__init__()
         self.arrays = {} if arrays is None else dict(arrays)
+        self.notes = []
 
 
 def context_of(module: ir.Operation) -> ModelContext:

@@ -3,7 +3,7 @@
 A source that is smaller than all that is made of it lies in the file in their place: filters
 instead of their Winograd form. So does one that lies there anyway: a table of embeddings that a
 product has in another layout. What is rounded on the way to a wide type is a source as it was
-rounded.
+rounded, and before it was moved.
 
 Of a model for several CPUs each level has its weights in the order in which its vectors read them,
 and all have the same sources: those lie in the file, and what was made of them does not.
@@ -28,6 +28,7 @@ from rcompiler.runtime.recipes import (
     FromBf16,
     Permute,
     Recipe,
+    Reshape,
     Step,
     forms,
     plain,
@@ -63,7 +64,10 @@ class _Made:
             widths.append(np.dtype(step.dtype).itemsize if isinstance(step, Cast) else widths[-1])
         narrowest = widths.index(min(widths))
         if narrowest:
-            before, steps = made.steps[:narrowest], made.steps[narrowest:]
+            moves = made.steps[: narrowest - 1]  # in front of the cast, or behind it: as others do
+            ahead = moves if all(isinstance(step, Permute | Reshape) for step in moves) else ()
+            before = made.steps[len(ahead) : narrowest]
+            steps = (*ahead, *made.steps[narrowest:])
             made = _Made(Derived(made.source, *before), steps, before, made.source)
         return made._of_bits() if made.source.dtype.name == "bfloat16" else made
 
