@@ -439,6 +439,11 @@ class Device:
         return self.is_cpu and self._has("avx512f")
 
     @property
+    def has_f16(self) -> bool:
+        """Whether instructions of a CPU add, multiply and divide vectors of f16."""
+        return self.is_cpu and self._has("avx512fp16")
+
+    @property
     def broadcasts_loads(self) -> bool:
         """Whether a load fills a vector with one element, without a shuffle behind it."""
         return not self.is_cpu or self._has("avx")

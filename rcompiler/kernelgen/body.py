@@ -8,6 +8,7 @@ from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.half_math import HalfMath
 from rcompiler.kernelgen.quotient import is_nearest, known_divisor, nearest, quotient
 from rcompiler.kernelgen.remainder import remainder
 from rcompiler.kernelgen.value import Val
@@ -53,6 +54,7 @@ class BodyEvaluator:
         self._read = read
         self._position = position
         self._math = VectorMath(emitter)
+        self._halves = HalfMath(emitter)
 
     def run(
         self, block: ir.Block, arguments: list[Val], dims: list[Linear], lanes: int
@@ -159,6 +161,8 @@ class BodyEvaluator:
             return self._index_cast(operands[0], element)
         if dialect == "arith" and name == "index_castui":
             return self._cast("extui", operands[0], element)
+        if element == "f16" and self._e.has_libm and (done := self._halves.op(op, operands)):
+            return done
         small = element if element in ("f16", "bf16") else ""
         if dialect == "arith" and name in _CASTS:
             return self._cast(name, operands[0], element)

@@ -34,14 +34,15 @@ SIGNATURE = "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %work
 @dataclass(frozen=True)
 class CpuFeatures:
     """What code generation must know of a core: f32 lanes of a vector register, fused
-    multiply-add, multiplication of vectors with powers of two (AVX-512), the element types
-    ("i8", "bf16") that have a dot-product instruction, those that tile registers multiply, and
-    bytes of a cache line; as `Emitter` has them.
+    multiply-add, multiplication of vectors with powers of two (AVX-512), arithmetic on f16
+    (AVX512_FP16), the element types ("i8", "bf16") that have a dot-product instruction, those that
+    tile registers multiply, and bytes of a cache line; as `Emitter` has them.
     """
 
     lanes: int
     has_fma: bool
     has_scalef: bool = False
+    has_f16: bool = False
     dots: frozenset[str] = frozenset()
     tiles: frozenset[str] = frozenset()
     line_bytes: int = 64

@@ -20,19 +20,21 @@ class Emitter(Scopes, TypedOps):
         *,
         has_fma: bool,
         has_scalef: bool = False,
+        has_f16: bool = False,
         dots: frozenset[str] = frozenset(),
         tiles: frozenset[str] = frozenset(),
         line_bytes: int = 64,
     ) -> None:
         """`lanes`: f32 lanes of a hardware vector; `has_fma`: the target fuses multiply and add;
-        `has_scalef`: it multiplies vectors with powers of two; `dots`: element types whose dot
-        groups have an instruction; `tiles`: those that tile registers multiply;
-        `line_bytes`: what a request for memory brings.
+        `has_scalef`: it multiplies vectors with powers of two; `has_f16`: it computes with vectors
+        of f16; `dots`: element types whose dot groups have an instruction; `tiles`: those that tile
+        registers multiply; `line_bytes`: what a request for memory brings.
         """
         super().__init__()
         self.native_lanes = lanes
         self.has_fma = has_fma
         self.has_scalef = has_scalef
+        self.has_f16 = has_f16
         self.dots = dots
         self.tiles = tiles
         self.line_bytes = line_bytes

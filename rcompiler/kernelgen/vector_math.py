@@ -137,6 +137,14 @@ class VectorMath:
         n, r = self._reduced(self._clamp(x, -104.0, 89.0))
         return self._scaled(self._horner(r, EXP), n)
 
+    def exp_within(self, x: Val, low: float, high: float) -> Val:
+        """e^x with the bits of `exp` between two limits, -85 and 85 at the widest; e^limit beyond
+        them. NaN stays NaN.
+        """
+        n, r = self._reduced(self._clamp(x, low, high))
+        p = self._horner(r, EXP)
+        return self._scalef(p, n) if self._scales(p) else self._raised(p, n)
+
     def _reduced(self, x: Val) -> tuple[Val, Val]:
         """n and r with x = n ln2 + r, n whole, |r| <= ln2/2."""
         n = self._nearest(self._e.mul(x, 1 / math.log(2)))
@@ -190,7 +198,11 @@ class VectorMath:
         """2^y for |y| <= 125 within 1e-7 of itself: no ends to look at, one step of scaling."""
         e = self._e
         n = self._nearest(y)
-        p = self._horner(e.sub(y, n), POWER)
+        return self._raised(self._horner(e.sub(y, n), POWER), n)
+
+    def _raised(self, p: Val, n: Val) -> Val:
+        """p * 2^n for integral n, of which neither factor nor product is denormal or infinite."""
+        e = self._e
         step = e.shift_left(e.convert("fptosi", n, "i32"), _EXPONENT)
         return e.bitcast(e.add(e.bitcast(p, "i32"), step), "f32")
 

@@ -54,6 +54,7 @@ def cpu_features(device: Device) -> CpuFeatures:
         lanes=device.lanes(4),
         has_fma=device.has_fma,
         has_scalef=device.has_scalef,
+        has_f16=device.has_f16,
         dots=device.dots,
         tiles=device.tile_elements,
         line_bytes=device.first_level.line,

@@ -32,6 +32,10 @@ HAS_FMA = "fma" in HOST.required
 HAS_SCALEF = {"avx512f", "avx512vl", "avx512dq"} <= set(HOST.required)
 FEATURES = [CpuFeatures(lanes, fma) for lanes in (16, 8, 4) for fma in {HAS_FMA, False}]
 FEATURES += [CpuFeatures(16, HAS_FMA, has_scalef=True)] * HAS_SCALEF
+# for f16: with its own arithmetic, too
+HALF_FEATURES = FEATURES[::2] + [
+    CpuFeatures(n, HAS_FMA, has_scalef=True, has_f16=True) for n in (16, 4)
+] * ("avx512fp16" in HOST.required)
 NAMES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "bool": "i1"}
 GUARD = 64  # elements around every result that a kernel must leave alone
 

@@ -10,6 +10,7 @@ from rcompiler.device.cpu import cpu_device
 from rcompiler.device.gpu import GPUS
 from rcompiler.device.model import ComputeUnit, Device, MemoryLevel
 from rcompiler.device.record import builtin_device
+from rcompiler.device.target import find_device
 from rcompiler.errors import DeviceError
 
 ROOT = Path(__file__).parents[2] / "rcompiler"
@@ -89,6 +90,7 @@ def test_instructions_of_cpus(level, fma, scalef, broadcasts):
     unnamed = replace(device, features=frozenset())  # the level says what it has
     assert (unnamed.has_fma, unnamed.broadcasts_loads) == (fma, broadcasts)
     assert not device.has_cp_async and not device.has_wgmma and not device.matrix_elements
+    assert not device.has_f16 and find_device("cpu:v4+fp16").has_f16
 
 
 @pytest.mark.parametrize(
