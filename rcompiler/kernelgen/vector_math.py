@@ -13,6 +13,7 @@ from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.vector_math_coefficients import (
     ERF_LARGE,
+    ERF_SHORT,
     ERF_SMALL,
     ERFCX,
     EXP,
@@ -225,6 +226,14 @@ class VectorMath:
         rest = self._power(self._horner(a, ERF_LARGE))
         large = e.copysign(e.sub(1.0, rest), x)
         return self._select("olt", a, 1.0, small, large)
+
+    def short_erf(self, x: Val) -> Val:
+        """erf for a result that is rounded to f16: x * P(x^2) up to 2.75, behind which that is 1.
+        Of all f16 three have another neighbour of erf than the nearest.
+        """
+        e = self._e
+        near = self._clamp(x, -2.75, 2.75)
+        return e.mul(near, self._horner(e.mul(near, near), ERF_SHORT))
 
     def erfc(self, x: Val) -> Val:
         """1 - erf(x), of which nothing cancels: with a = |x| and t = (a - 3) / (a + 3)

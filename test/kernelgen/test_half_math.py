@@ -1,5 +1,7 @@
 """Operations on f16: the bits that f32 has, rounded after each, for every f16."""
 
+import math
+
 import numpy as np
 import pytest
 from kernel_cases import HALF_FEATURES, Kernel, Tile, elementwise
@@ -63,3 +65,15 @@ def test_a_constant_divisor_takes_no_division():
     text = DIVIDED.format("1.4140625")
     made = kernel(text, x, CpuFeatures(16, True, has_scalef=True))
     assert "vdiv" not in assembly(made.lowered, "x86-64-v4", "")
+
+
+@pytest.mark.parametrize("features", HALF_FEATURES, ids=str)
+def test_erf_is_a_neighbour_and_mostly_the_nearest(features: CpuFeatures):
+    [found] = kernel("%y = math.erf %x0 : f16", EVERY, features).run()
+    exact = np.float16([math.erf(x) for x in EVERY.tolist()])
+    assert np.array_equal(np.isnan(found), np.isnan(EVERY))
+    number = ~np.isnan(EVERY)
+    assert (np.signbit(found) == np.signbit(EVERY))[number].all()
+    apart = np.abs(found.view(np.int16).astype(int) - exact.view(np.int16))[number]
+    assert apart.max() <= 1 and apart.sum() <= 6  # three of each sign
+    assert np.abs(found[number]).max() == 1

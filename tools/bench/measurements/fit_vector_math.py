@@ -82,6 +82,8 @@ def coefficients() -> dict[str, tuple[float, ...]]:
         "ERF_SMALL": fit(erf_x, 0.0, 1.0, 6, lambda u: 1 / erf_x(u)),
         # absolute errors: what is subtracted from 1
         "ERF_LARGE": fit(log2_erfc, 0.99, 3.95, 5, lambda a: np.exp2(log2_erfc(a)) + 1e-9),
+        # of results that are rounded to f16
+        "ERF_SHORT": fit(erf_x, 0.0, 2.75**2, 10, lambda u: 1 / erf_x(u)),
         # in t = (a - 3) / (a + 3)
         "ERFCX": fit(_scaled_erfc, -1.0, 7.3 / 13.3, 9, lambda t: 1 / _scaled_erfc(t)),
         "POWER": fit(np.exp2, -0.505, 0.505, 5, lambda x: np.exp2(-x)),
