@@ -9,7 +9,8 @@ from torch_mlir import ir
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.half_math import HalfMath
-from rcompiler.kernelgen.quotient import is_nearest, known_divisor, nearest, quotient
+from rcompiler.kernelgen.integer_range import keeps_number
+from rcompiler.kernelgen.quotient import known_division, nearest, nearest_division, quotient
 from rcompiler.kernelgen.remainder import remainder
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.vector_math import VectorMath
@@ -87,7 +88,7 @@ class BodyEvaluator:
                 env[op.result] = self._index(op, self._position(op, known, lanes), lanes)
             elif op.name == "tensor.extract":
                 env[op.result] = self._extract(env, op, lanes)
-            elif op.name == "arith.fptosi" and self._e.has_libm and is_nearest(op):
+            elif op.name == "arith.fptosi" and self._e.has_libm and nearest_division(op):
                 rounded = op.operands[0].owner.operation
                 env[op.result] = nearest(self._e, self._lookup(env, rounded.operands[0]))
             else:
@@ -165,7 +166,8 @@ class BodyEvaluator:
             return done
         small = element if element in ("f16", "bf16") else ""
         if dialect == "arith" and name in _CASTS:
-            return self._cast(name, operands[0], element)
+            result = self._cast(name, operands[0], element)
+            return _with_extensions(op, operands[0], result) if name == "trunci" else result
         if name != "select":
             operands, element = [self.widen(v) for v in operands], "f32" if small else element
         result = self._compute(dialect, name, op, operands, element)
@@ -187,9 +189,9 @@ class BodyEvaluator:
                 name == "divf"
                 and e.has_fma
                 and e.has_libm
-                and (divisor := known_divisor(op)) is not None
+                and (division := known_division(op)) is not None
             ):
-                return quotient(e, v[0], divisor)
+                return quotient(e, v[0], division)
             if name in ("divsi", "divui", "remsi", "remui"):
                 return self._divide(name, v[0], v[1])
             if name == "remf" and e.has_libm:
@@ -274,6 +276,9 @@ class BodyEvaluator:
             return value
         if name == "bitcast":
             return e.bitcast(value, element)
+        wide = dict(value.extended).get(name)
+        if wide is not None and BITS[element] <= BITS[wide.element]:
+            return self._cast("trunci", wide, element)
         if value.element == "bf16":
             value = self.widen(value)
             if element == "f32":
@@ -308,3 +313,11 @@ class BodyEvaluator:
         nan = e.bit_or(high, 0x40)
         chosen = e.select(e.compare("uno", value, value), nan, rounded)
         return e.bitcast(e.convert("trunci", chosen, "i16"), element)
+
+
+def _with_extensions(op: ir.Operation, wide: Val, result: Val) -> Val:
+    """The result of an arith.trunci with what its extensions are equal to."""
+    kinds = {"extsi": True, "extui": False}
+    [value] = op.operands
+    same = [k for k, sign in kinds.items() if keeps_number(value, result.element, signed=sign)]
+    return result._replace(extended=tuple((kind, wide) for kind in same))

@@ -5,19 +5,22 @@
 q0 is one of the two floats around the quotient, and with a reciprocal r that is rounded correctly
 the last step then gives the quotient as IEEE 754 rounds it (Markstein; Muller et al., Handbook of
 Floating-Point Arithmetic, "Division using FMA"), where nothing overflows or underflows: x is
-bounded here, and a quotient so small that it is not rounded correctly is nearest to 0 anyway. Four
-multiply-adds of vectors take 2 cycles, a division 16 (Sapphire Rapids, 512 bits). This is how a
-value is quantised by a scale that is known. One instruction then rounds it to an integer, which
-fits: `nearest`.
+bounded here, and a quotient so small that it is not rounded correctly is nearest to 0 anyway. For
+most scales q0 has the same nearest integers, which `nearest_quotient` finds out; the last step is
+then left out. Four multiply-adds of vectors take 2 cycles, a division 16 (Sapphire Rapids, 512
+bits). This is how a value is quantised by a scale that is known. One instruction then rounds it to
+an integer, which fits: `nearest`.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from torch_mlir import ir
 
+from rcompiler.kernelgen.nearest_quotient import reciprocal_of, same_integers
 from rcompiler.kernelgen.typed_ops import TypedOps
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.constants import scalar_number
@@ -28,37 +31,59 @@ _FITS = 2.0**30  # quotients below are integers of 32 bits
 _OLT, _OGT = 4, 2  # predicates of arith.cmpf
 
 
-def known_divisor(op: ir.Operation) -> float | None:
-    """The constant that an arith.divf may multiply by the reciprocal of; None: it has to divide."""
+@dataclass(frozen=True)
+class Division:
+    """An arith.divf of a value between `low` and `high` by a constant, rounded to an integer."""
+
+    low: float
+    high: float
+    divisor: float
+
+    @property
+    def integers(self) -> tuple[int, int]:
+        """The least and the greatest result."""
+        ends = (np.rint(np.float32(x) / np.float32(self.divisor)) for x in (self.low, self.high))
+        least, greatest = sorted(map(int, ends))
+        return least, greatest
+
+
+def known_division(op: ir.Operation) -> Division | None:
+    """The division of an arith.divf that may multiply by the reciprocal; None: it has to divide."""
     divisor = scalar_number(op.operands[1])
     users = [use.owner.operation.name for use in op.result.uses]
     if divisor is None or users != ["math.roundeven"] or not isinstance(op.result.type, ir.F32Type):
         return None
-    if not _RANGE[0] <= abs(divisor) <= _RANGE[1] or _limits(op.operands[0]) is None:
+    limits = _limits(op.operands[0])
+    if not _RANGE[0] <= abs(divisor) <= _RANGE[1] or limits is None:
         return None
-    return divisor
+    return Division(*limits, divisor)
 
 
-def quotient(ops: TypedOps, x: Val, divisor: float) -> Val:
+def quotient(ops: TypedOps, x: Val, division: Division) -> Val:
     """x / divisor, see above."""
-    reciprocal = float(np.float32(1) / np.float32(divisor))
-    rest = float(np.float32(1 / float(np.float32(divisor)) - reciprocal))
+    divisor = division.divisor
+    reciprocal, rest = reciprocal_of(divisor)
     q = ops.fma(x, reciprocal, ops.mul(x, rest))
+    if same_integers(division.low, division.high, divisor):
+        return q
     return ops.fma(ops.fma(q, -divisor, x), reciprocal, q)
 
 
-def is_nearest(op: ir.Operation) -> bool:
-    """Whether an arith.fptosi makes an i32 of the integer nearest to such a quotient, by a divisor
-    that lets it fit.
+def nearest_division(op: ir.Operation) -> Division | None:
+    """The division if an arith.fptosi makes an i32 of the integer nearest to its quotient, by a
+    divisor that lets it fit.
     """
     rounded = defining(op.operands[0])
     if rounded is None or rounded.name != "math.roundeven" or len(list(rounded.result.uses)) != 1:
-        return False
+        return None
     divided = defining(rounded.operands[0])
     if divided is None or divided.name != "arith.divf" or str(op.result.type) != "i32":
-        return False
-    divisor, limits = known_divisor(divided), _limits(divided.operands[0])
-    return divisor is not None and limits is not None and limits < abs(divisor) * _FITS
+        return None
+    division = known_division(divided)
+    if division is None:
+        return None
+    fits = max(abs(division.low), abs(division.high)) < abs(division.divisor) * _FITS
+    return division if fits else None
 
 
 def nearest(ops: TypedOps, x: Val) -> Val:
@@ -67,13 +92,13 @@ def nearest(ops: TypedOps, x: Val) -> Val:
     return ops.intrinsic(f"llvm.lrint.{of}i32.{of}f32", [x], "i32", x.lanes)
 
 
-def _limits(value: ir.Value) -> float | None:
-    """The largest magnitude of a value that is `high` at most, of one that is `low` at least, of
-    two finite constants that are not too large; None of another one.
+def _limits(value: ir.Value) -> tuple[float, float] | None:
+    """The least and the greatest of a value that is `high` at most, of one that is `low` at least,
+    of two finite constants that are not too large; None of another one.
     """
     high = _chosen(value, _OLT)
     low = None if high is None else _chosen(high[0], _OGT)
-    return None if high is None or low is None else max(abs(high[1]), abs(low[1]))
+    return None if high is None or low is None else (min(low[1], high[1]), high[1])
 
 
 def _chosen(value: ir.Value, predicate: int) -> tuple[ir.Value, float] | None:

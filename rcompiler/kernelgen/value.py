@@ -18,7 +18,8 @@ def type_name(element: str, lanes: int = 0) -> str:
 
 class Val(NamedTuple):
     """An SSA value: its name, element type and number of lanes (0: a scalar). `linear` is its
-    symbolic value, if any.
+    symbolic value, if any; `extended`: wider values that it was cut from, and that its extensions
+    (arith.extsi, arith.extui) are equal to.
 
     A tuple, because thousands are made for one kernel.
     """
@@ -27,6 +28,7 @@ class Val(NamedTuple):
     element: str
     lanes: int = 0
     linear: Linear | None = None
+    extended: tuple[tuple[str, Val], ...] = ()
 
     @property
     def type(self) -> str:

@@ -77,3 +77,36 @@ def test_known_scales_take_no_division():
 def test_scales_of_unusual_size_are_divided_by():
     x = quantiser(64, np.float32(1e-30), 3, "uint8")
     assert "llvm.fdiv" in rcompiler.compile_onnx(x, eus=1).stage("llvm")
+
+
+def requantised(low: float, high: float, zero: int, dtype: str) -> onnx.ModelProto:
+    """A number that is quantised, dequantised and doubled."""
+    nodes = [
+        helper.make_node("Clip", ["x", "low", "high"], ["c"]),
+        helper.make_node("QuantizeLinear", ["c", "scale", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+        helper.make_node("Add", ["d", "d"], ["y"]),
+    ]
+    initial = {"low": np.float32(low), "high": np.float32(high), "scale": np.float32(0.3)}
+    initial["zero"] = np.array(zero, dtype)
+    graph = helper.make_graph(
+        nodes,
+        "requantised",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4096])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4096])],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in initial.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("uint8", 0), ("uint8", 200), ("int8", -7)])
+def test_a_byte_that_is_extended_again_is_never_made(dtype: str, zero: int):
+    model = rcompiler.compile_onnx(requantised(-1e3, 1e3, zero, dtype), eus=1)
+    text = model.stage("llvm")
+    assert "llvm.fptosi" in text or "llvm.lrint" in text
+    assert not any(op in text for op in ("llvm.sext", "llvm.zext"))
+    scale = np.float32(0.3)
+    x = np.random.default_rng(3).uniform(-90, 90, 4096).astype(np.float32)
+    limits = np.iinfo(dtype)
+    q = np.clip(np.rint(np.clip(x, -1e3, 1e3) / scale) + zero, limits.min, limits.max)
+    assert np.array_equal(model(x)[0], (q - zero).astype(np.float32) * scale * 2)
