@@ -66,6 +66,8 @@ class Accumulators:
         if group is not None and self._dots is not None:
             return [self._dots.step(generic, group, dims, values[0], lanes)]
         arguments = [reader.operand(generic, k, dims, lanes) for k in range(len(generic.inputs))]
+        if lanes and self._dots is not None and (narrow := self._dots.narrow(generic)) is not None:
+            return [self._dots.product(narrow, arguments, values[0], lanes)]
         wide = values[0].element
         factors = self._factors(generic)
         if factors is not None and wide in ("f32", "f64"):

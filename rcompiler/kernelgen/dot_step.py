@@ -2,6 +2,10 @@
 
     acc[lane] += sum over g of a[.., g] * b[.., lane, g]
 
+Products of integers without groups, such as those of depthwise convolutions, are pairs of 16 bits,
+too, of which one factor is 0: one `pmaddwd`, where LLVM would multiply 32 bits or reorder the sums.
+With VNNI, `vpdpwssd` adds them to the accumulator.
+
 i8, an unsigned and a signed factor, with VNNI: `vpdpbusd`, which adds without saturation. Else the
 even and the odd bytes of a word are extended to 16 bits, which two `pmaddwd` multiply and add by
 pairs (`vpmaddubsw` would saturate). Both are exact. i16, bytes that were extended before
@@ -21,7 +25,7 @@ from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.reader import NeedsScalars, Reader
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.dot_group import DotGroup, dot_group
+from rcompiler.linalg.dot_group import DotGroup, NarrowFactors, dot_group, narrow_factors
 from rcompiler.linalg.element_types import BITS
 from rcompiler.linalg.generic import Generic
 
@@ -43,6 +47,7 @@ class DotStep:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._groups: dict[ir.Operation, DotGroup | None] = {}
+        self._narrow: dict[ir.Operation, NarrowFactors | None] = {}
 
     @property
     def _e(self) -> Emitter:
@@ -53,6 +58,36 @@ class DotStep:
         if generic.op not in self._groups:
             self._groups[generic.op] = dot_group(generic)
         return self._groups[generic.op]
+
+    def narrow(self, generic: Generic) -> NarrowFactors | None:
+        """The factors of `generic`, if `product` adds its steps."""
+        if generic.op not in self._narrow:
+            self._narrow[generic.op] = narrow_factors(generic)
+        return self._narrow[generic.op]
+
+    def product(
+        self, narrow: NarrowFactors, arguments: list[Val], accumulator: Val, lanes: int
+    ) -> Val:
+        """The accumulator after one step; `arguments`: what it reads of either operand."""
+        pairs = list(zip((arguments[k] for k in narrow.factors), narrow.signed, strict=True))
+        pairs.sort(key=lambda pair: pair[1])  # an unsigned one needs no mask
+        (first, first_signed), (second, second_signed) = pairs
+        words = [self._low_half(first, first_signed), self._extended(second, second_signed, "i32")]
+        values = [self._e.splat(v, lanes) for v in (*words, accumulator)]
+        return self._in_registers(values, lambda v: self._added(v[2], *self._pairs(v[:2])))
+
+    def _pairs(self, words: list[Val]) -> tuple[Val, Val]:
+        first, second = (self._as(word, "i16") for word in words)
+        return first, second
+
+    def _extended(self, value: Val, signed: bool, element: str) -> Val:
+        if value.element == element:
+            return value
+        return self._e.convert("extsi" if signed else "extui", value, element)
+
+    def _low_half(self, value: Val, signed: bool) -> Val:
+        """A number in the low 16 bits of a word, and 0 in the high ones."""
+        return self._extended(self._extended(value, signed, "i16"), False, "i32")
 
     def step(
         self, generic: Generic, group: DotGroup, dims: list[Linear], accumulator: Val, lanes: int
@@ -145,6 +180,8 @@ class DotStep:
         no instruction and keeps each step by itself.
         """
         e, lanes = self._e, accumulator.lanes
+        if "i8" in e.dots:
+            return self._accumulate("llvm.x86.avx512.vpdpwssd", accumulator, a, b, "i16")
         pairs = e.intrinsic(_MULTIPLY_PAIRS[lanes], [a, b], "i32", lanes)
         bits = e.bitcast(e.add(accumulator, pairs), "f32")
         return e.bitcast(e.intrinsic("llvm.arithmetic.fence", [bits], "f32", lanes), "i32")

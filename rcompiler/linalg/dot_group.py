@@ -21,6 +21,7 @@ from rcompiler.linalg.values import defining, element_of, integers, shape_of
 from rcompiler.linalg.views import RESHAPES
 
 SUMS = {"i8": "i32", "i16": "i32", "bf16": "f32"}  # type of the accumulators
+_HALF_WORDS = (("i8", True), ("i8", False), ("i16", True))  # that signed 16 bits hold
 _SIGNED = {"arith.extsi": True, "arith.extui": False, "arith.extf": True}
 
 
@@ -60,6 +61,31 @@ def dot_group(generic: Generic) -> DotGroup | None:
     ):
         return None
     return DotGroup((first, second), (first_signed, second_signed), element, dim)
+
+
+@dataclass(frozen=True)
+class NarrowFactors:
+    """Factors of a product of integers that are extended to 32 bits from 16 or fewer.
+
+    factors: their operand numbers; signed: whether each is a signed number.
+    """
+
+    factors: tuple[int, int]
+    signed: tuple[bool, bool]
+
+
+def narrow_factors(generic: Generic) -> NarrowFactors | None:
+    """The factors of a sum of 32 bits of products of i8 or signed i16; None if it is none such."""
+    if generic.product is None or len(generic.inputs) != 2 or not generic.reduction_dims:
+        return None
+    extended = [_extended(generic, factor) for factor in generic.product]
+    (first, first_signed), (second, second_signed) = extended
+    if {first, second} != {0, 1} or element_of(generic.inits[0]) != "i32":
+        return None
+    for operand, signed in extended:
+        if (element_of(generic.inputs[operand]), signed) not in _HALF_WORDS:
+            return None
+    return NarrowFactors((first, second), (first_signed, second_signed))
 
 
 def _extended(generic: Generic, factor: ir.Value) -> tuple[int, bool]:

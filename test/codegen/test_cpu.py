@@ -63,7 +63,7 @@ def test_the_host_target_needs_all_that_its_code_may_use_and_nothing_else():
     target = _host_target("znver5", {**dict.fromkeys(names, True), "fma": False})
     assert target.required == ("avx2", "avx512_vnni", "sse2")
     assert target.features == (
-        "+64bit,+avx2,+avx512vnni,-avx512vp2intersect,-crc32,-fma,-gfni,-sha,+sse2,-vaes"
+        "+64bit,+avx2,+avx512vnni,-avx512vp2intersect,-crc32,+fast-dpwssd,-fma,-gfni,-sha,+sse2,-vaes"
     )
 
 

@@ -13,6 +13,8 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.codegen.assembly import assembly
+from rcompiler.codegen.cpu import Target as Cpu
+from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.kernelgen.cpu import CpuFeatures, CpuTarget
 from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.passes._pipeline_text import runner
@@ -166,7 +168,9 @@ def assembly_of(a: str, b: str, dots: set[str]) -> str:
     a, b = (np.zeros(s, BF16 if t == "bf16" else t) for s, t in zip(shapes, (a, b), strict=True))
     tile = Tile((3, 32), [3, 32], [3, 32], [0, 1], 1, 16)
     kernel = kernel_of(a, b, tile, CpuFeatures(16, True, dots=frozenset(dots)))
-    return assembly(kernel.lowered, "x86-64-v4", "+avx512vnni,+avx512bf16")
+    beside = ("vnni",) * ("i8" in dots) + ("bf16",)
+    target = Cpu.of(InstructionSet("v4", beside))
+    return assembly(kernel.lowered, target.cpu, target.features)
 
 
 @pytest.mark.skipif("avx512vl" not in HOST.required, reason="this host has no AVX-512")
@@ -175,8 +179,10 @@ def test_one_instruction_is_one_group():
     text = assembly_of("uint8", "int8", {"i8"})
     assert text.count("vpdpbusd") == 48 and "vpdpbusds" not in text
     assert assembly_of("int8", "uint8", {"i8"}).count("vpdpbusd") == 48
-    for plain in (assembly_of("int8", "int8", {"i8"}), assembly_of("uint8", "int8", set())):
-        assert plain.count("vpmaddwd") == 96
+    pairs = {"vpdpwssd": assembly_of("int8", "int8", {"i8"})}
+    pairs["vpmaddwd"] = assembly_of("uint8", "int8", set())
+    for name, plain in pairs.items():
+        assert plain.count(name) == 96
         assert "vpmaddubsw" not in plain and "vpdpbusd" not in plain
     assert assembly_of("bf16", "bf16", {"bf16"}).count("vdpbf16ps") == 48
 
@@ -198,3 +204,37 @@ def test_tasks_have_the_instruction_too(a: str, b: str, name: str):
         [kernel] = module.body.operations
         source, _ = KernelWriter(kernel.operation, CpuTarget(features)).write()
     assert source.count(name) == 24
+
+
+def products_by_channel(a: str, b: str, k: int, n: int) -> str:
+    """[k, n] x [k, n], summed over k: as in a depthwise convolution."""
+    x, y, out = type_of((k, n), a), type_of((k, n), b), f"tensor<{n}xi32>"
+    first, second = (t[:-1].rpartition("x")[2] for t in (x, y))
+    extend = [f"arith.ext{'u' if name[0] == 'u' else 's'}i" for name in (a, b)]
+    maps = ", ".join(f"affine_map<(n, k) -> ({r})>" for r in ("k, n", "k, n", "n"))
+    return f"""%zero = arith.constant 0 : i32
+      %e = tensor.empty() : {out}
+      %f = linalg.fill ins(%zero : i32) outs(%e : {out}) -> {out}
+      %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel", "reduction"]}}
+           ins(%a0, %a1 : {x}, {y}) outs(%f : {out}) {{
+      ^bb0(%x: {first}, %y: {second}, %acc: i32):
+        %u = {extend[0]} %x : {first} to i32
+        %v = {extend[1]} %y : {second} to i32
+        %p = arith.muli %u, %v : i32
+        %s = arith.addi %acc, %p : i32
+        linalg.yield %s : i32
+      }} -> {out}"""
+
+
+@pytest.mark.parametrize("features", instruction_sets("i8"), ids=str)
+@pytest.mark.parametrize("signs", [*SIGNS, ("int16", "int8"), ("uint8", "int16")], ids=str)
+def test_products_without_groups_are_exact(signs: tuple[str, str], features: CpuFeatures):
+    k, n = 9, 5 * features.lanes + 3
+    a, b = (extremes((k, n), name, seed) for seed, name in enumerate(signs))
+    tile = Tile((n,), register_tile=[2 * features.lanes], vector_dim=0, lanes=features.lanes)
+    body = products_by_channel(*signs, k, n)
+    kernel = Kernel(body, ["%r"], [a, b], [((n,), "int32")], tile, features)
+    exact = (a.astype(np.int64) * b.astype(np.int64)).sum(0).astype(np.int32)
+    np.testing.assert_array_equal(kernel.run()[0], exact)
+    assert ("vpdpwssd" if features.dots else ".pmadd") in kernel.source
+    assert not re.search(r"arith.muli .*vector", kernel.source)
