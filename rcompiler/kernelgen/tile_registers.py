@@ -94,10 +94,10 @@ class _Product:
     def shapes(self) -> TileShapes:
         return TileShapes(self.cover.rows, self.words)
 
-    def sums(self) -> list[tuple[int, int, int]]:
-        """Each tile of sums: its register, its row of tiles and its column of tiles."""
-        pairs = product(range(self.cover.down), range(self.cover.across))
-        return [(SUMS[MOST * i + j], i, j) for i, j in pairs]
+    def sums(self, group: range) -> list[tuple[int, int, int]]:
+        """Each tile of sums of some columns of tiles: its register, its row and its column."""
+        pairs = product(range(self.cover.down), enumerate(group))
+        return [(SUMS[MOST * i + k], i, j) for i, (k, j) in pairs]
 
 
 class TileProducts:
@@ -135,10 +135,11 @@ class TileProducts:
             for row, column in tiles.at
         ]
         self._e.line(tiles.shapes.mark)
-        self._begin(generic, tiles, positions, waiting)
-        self._multiply(generic, tiles)
-        for register, place in self._places(tiles, buffer):
-            self._tile("tilestored64", register, buffer, place, cover.across * lanes * WORD)
+        zeros = self._started(generic, tiles, positions, waiting)
+        for columns in cover.groups:
+            self._begin(tiles, columns, buffer, zeros=zeros)
+            self._multiply(generic, tiles, columns)
+            self._move_sums("tilestored64", tiles, columns, buffer)
         return [[each] for each in waiting]
 
     def loaded(self, sums: Waiting) -> Val:
@@ -221,29 +222,34 @@ class TileProducts:
         return _Factor(operand, buffers.pop(), tuple(starts), steps.pop())
 
     # -- code
-    def _begin(
+    def _started(
         self,
         generic: Generic,
         tiles: _Product,
         positions: list[list[Linear]],
         waiting: list[Waiting],
-    ) -> None:
-        """The sums before the first step: zeros, or what their memory then holds."""
+    ) -> bool:
+        """Put the sums before the first step into their memory; True: they are zeros, which need
+        none.
+        """
         init = defining(generic.inits[0])
         if init is not None and init.name == "linalg.fill" and scalar_of(init.operands[0]) == 0:
-            for register, *_ in tiles.sums():
-                self._call("tilezero", [register], [], [])
-            return
+            return True
         for at, sums in zip(positions, waiting, strict=True):
             value = self._reader.read(generic.inits[0], at, sums.lanes)
             started = self._accumulators.start(generic, value, tiles.element, sums.lanes)
             self._e.store(started, sums.buffer.pointer, sums.offset)
-        buffer = waiting[0].buffer
-        for register, place in self._places(tiles, buffer):
-            stride = buffer.shape[1] * buffer.shape[2] * WORD
-            self._tile("tileloadd64", register, buffer, place, stride)
+        return False
 
-    def _multiply(self, generic: Generic, tiles: _Product) -> None:
+    def _begin(self, tiles: _Product, columns: range, buffer: Buffer, *, zeros: bool) -> None:
+        """The sums before the first step, in their registers."""
+        if not zeros:
+            self._move_sums("tileloadd64", tiles, columns, buffer)
+            return
+        for register, *_ in tiles.sums(columns):
+            self._call("tilezero", [register], [], [])
+
+    def _multiply(self, generic: Generic, tiles: _Product, columns: range) -> None:
         """All steps of the reduction."""
         dims = [d for d in generic.reduction_dims if d != tiles.group.dim]
         words, last = tiles.words, tiles.dim
@@ -252,12 +258,14 @@ class TileProducts:
 
         def update(point: dict[int, Linear], values: list[Val]) -> list[Val]:
             at = {**point, last: point[last] * words}
-            self._step(generic, tiles, at)
+            self._step(generic, tiles, columns, at)
             return values
 
         self._accumulators.looped(spans, dict.fromkeys(dims, 1), [], update)
 
-    def _step(self, generic: Generic, tiles: _Product, at: dict[int, Linear]) -> None:
+    def _step(
+        self, generic: Generic, tiles: _Product, columns: range, at: dict[int, Linear]
+    ) -> None:
         """One step: load both factors, multiply all pairs."""
         cover = tiles.cover
         moved = [self._moved(generic, k, at) for k in tiles.group.factors]
@@ -265,13 +273,13 @@ class TileProducts:
             place = tiles.rows.starts[i * cover.rows] + moved[0]
             stride = tiles.row_step * tiles.item
             self._tile("tileloadd64", ROWS[i], tiles.rows.buffer, place, stride)
-        for j in range(cover.across):
+        for k, j in enumerate(columns):
             place = tiles.columns.starts[j].without(LANE) + moved[1]
             stride = tiles.columns.step * tiles.item
-            self._tile("tileloadd64", COLUMNS[j], tiles.columns.buffer, place, stride)
-        for sums, i, j in tiles.sums():
-            name = _PRODUCTS[tiles.group.element, *tiles.group.signed]
-            self._call(name, [sums, ROWS[i], COLUMNS[j]], [], [])
+            self._tile("tileloadd64", COLUMNS[k], tiles.columns.buffer, place, stride)
+        name = _PRODUCTS[tiles.group.element, *tiles.group.signed]
+        for sums, i, j in tiles.sums(columns):
+            self._call(name, [sums, ROWS[i], COLUMNS[columns.index(j)]], [], [])
 
     def _moved(self, generic: Generic, operand: int, at: dict[int, Linear]) -> Linear:
         """Elements from where a factor is read in the first step to where it is in another one."""
@@ -285,13 +293,12 @@ class TileProducts:
         )
         return other + first * -1
 
-    def _places(self, tiles: _Product, buffer: Buffer) -> list[tuple[int, Linear]]:
-        """The register of each tile of sums, and where it lies in memory."""
-        rows = tiles.cover.rows
-        return [
-            (sums, buffer.offset([Linear(i * rows), Linear(j), Linear()]))
-            for sums, i, j in tiles.sums()
-        ]
+    def _move_sums(self, name: str, tiles: _Product, columns: range, buffer: Buffer) -> None:
+        """Load or store the tiles of sums of some columns of tiles."""
+        rows, distance = tiles.cover.rows, buffer.shape[1] * buffer.shape[2] * WORD
+        for register, i, j in tiles.sums(columns):
+            place = buffer.offset([Linear(i * rows), Linear(j), Linear()])
+            self._tile(name, register, buffer, place, distance)
 
     def _tile(self, name: str, register: int, buffer: Buffer, place: Linear, stride: int) -> None:
         """Load or store a tile register, rows `stride` bytes apart."""

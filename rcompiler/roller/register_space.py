@@ -13,7 +13,7 @@ from rcompiler.device.matrix_unit import AMX_HALVES, MatrixUnit
 from rcompiler.device.model import DOT_STEPS, Device
 from rcompiler.roller.expr import TensorAccess, TensorExpr
 from rcompiler.roller.rtile import near_equal
-from rcompiler.roller.tile_cover import MOST, TileCover, tile_cover, words_of_step
+from rcompiler.roller.tile_cover import GROUPS, MOST, TileCover, tile_cover, words_of_step
 from rcompiler.roller.vectors import VectorAxis, turns
 
 _UNROLL = 4  # vectors of elementwise work in flight
@@ -155,7 +155,7 @@ class RegisterSpace:
         twice = (2 * n for n in rows if 2 * n <= self.extents[first])
         choices[first] = tuple(sorted({*rows, *twice}))
         vectors = math.ceil(self.extents[axis] / self.vector.lanes)
-        choices[axis] = tuple(n * self.vector.lanes for n in near_equal(vectors, MOST))
+        choices[axis] = tuple(n * self.vector.lanes for n in near_equal(vectors, GROUPS * MOST))
         for sizes in product(*choices):
             if self._strip(sizes) and self.cover(sizes) is not None:
                 yield sizes

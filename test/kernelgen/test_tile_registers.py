@@ -33,7 +33,7 @@ def case(data: st.DataObject, tiles: TileRegisters | None) -> tuple[Kernel, np.n
     signs = data.draw(st.sampled_from(SIGNS))
     shapes = ((m, 4 * words), (4 * words, n))
     a, b = (extremes(s, t, i) for i, (s, t) in enumerate(zip(shapes, signs, strict=True)))
-    register = [data.draw(st.integers(1, 36)), 16 * data.draw(st.integers(1, 3))]
+    register = [data.draw(st.integers(1, 36)), 16 * data.draw(st.integers(1, 4))]
     tile = [data.draw(st.integers(1, m)), 16 * data.draw(st.integers(1, 4))]
     parts = data.draw(st.sampled_from([(), (0, 8), (1, 8)]))
     order = data.draw(st.permutations([0, 1]))
@@ -165,7 +165,7 @@ def case_of_halves(data: st.DataObject, tiles: TileRegisters | None) -> tuple[Ke
     m, n = (data.draw(st.integers(1, high)) for high in (40, 70))
     words, step = data.draw(st.sampled_from([(4, 4), (7, 7), (24, 12), (40, 10), (48, 16)]))
     a, b = halves((m, 2 * words), m), halves((2 * words, n), n)
-    register = [data.draw(st.integers(1, 33)), 16 * data.draw(st.integers(1, 3))]
+    register = [data.draw(st.integers(1, 33)), 16 * data.draw(st.integers(1, 4))]
     tile = [data.draw(st.integers(1, m)), 16 * data.draw(st.integers(1, 4))]
     parts = data.draw(st.sampled_from([(), (0, 16), (1, 32)])) if step == 16 else ()
     order = data.draw(st.permutations([0, 1]))

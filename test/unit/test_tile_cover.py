@@ -28,12 +28,20 @@ VNNI = cpu_device("v4", features=V4 | {"avx512vnni"})
         (25, 1, 2, None),  # not in two equal tiles
         (48, 1, 1, None),  # three tiles of rows
         (16, 1, 3, None),  # three of columns
+        (28, 1, 4, TileCover(14, 2, 4)),  # two groups of two columns
+        (28, 1, 6, None),  # three groups
         (28, 2, 1, None),
         (3, 1, 2, None),  # too few rows
     ],
 )
 def test_rows_are_shared_out_evenly(run: int, runs: int, vectors: int, cover: TileCover | None):
     assert tile_cover(run, runs, vectors, AMX_BYTES) == cover
+
+
+def test_columns_beyond_two_tiles_are_a_group_of_their_own():
+    assert TileCover(14, 2, 4).groups == (range(0, 2), range(2, 4))
+    assert TileCover(14, 2, 1).groups == (range(0, 1),)
+    assert TileCover(14, 2, 4).registers == TileCover(14, 2, 2).registers == 8
 
 
 def test_a_step_leaves_no_rest():
@@ -68,6 +76,17 @@ def test_cycles_of_a_tile():
         expr = words(128, 768, depth)
         cycles.append(RegisterModel(expr, AMX, choose_vector_axis(expr, AMX)).tile((32, 32)).cycles)
     assert 64 <= (cycles[1] - cycles[0]) / (256 / 64) <= 70  # the loads are close to it
+
+
+def test_short_products_take_twice_as_many_columns():
+    """Where a panel of them stays in the first level."""
+    assert construct(words(128, 768, 256), AMX, 1)[0].register_tile[1] == 64
+
+
+def test_twice_as_many_columns_wait_once():
+    expr = words(128, 768, 256)
+    model = RegisterModel(expr, AMX, choose_vector_axis(expr, AMX))
+    assert 60 <= 2 * model.tile((32, 32)).cycles - model.tile((32, 64)).cycles <= 140
 
 
 def test_a_record_without_the_feature_has_no_tiles():
