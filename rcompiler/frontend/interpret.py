@@ -28,7 +28,7 @@ from . import bounds, control, dtypes, fold, functions, load, registry, sequence
 from .builder import Builder, Value
 from .evaluate import evaluate
 from .frame import Call, Frame, OptionalValue, SequenceValue, Unknown
-from .moved_bytes import note_moved_bytes
+from .moved_bytes import note_moved_bytes, results_of
 from .nodes import at_node, attribute_value, count_uses, not_made, qualified, remedy, subgraphs
 from .registry import Context
 
@@ -221,9 +221,8 @@ class Interpreter:
             raise context.shape_error(
                 f"the node does not fit its operator: {type(error).__name__}: {error}"
             ) from error
-        if isinstance(made, Value):
-            note_moved_bytes(fn, context, made)
-        results: list[Value | None] = [made] if isinstance(made, Value) else list(made)
+        results = results_of(made)
+        note_moved_bytes(fn, context, results)
         for number, value in enumerate(results):
             if value is not None:
                 context.check_size(value.shape, value.dtype)

@@ -8,6 +8,7 @@ what nobody reads is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from .registry import Context, Lowering
@@ -18,16 +19,24 @@ _MOVING = frozenset("Flatten MaxPool Reshape Slice Squeeze Transpose Unsqueeze".
 _BYTES_IN_POOLS = 12  # opset from which on MaxPool takes bytes
 
 
-def note_moved_bytes(lower: Lowering, context: Context, made: Value) -> None:
+def results_of(made: Value | Sequence[Value | None]) -> list[Value | None]:
+    """All results of a lowering; None for one that is not wanted."""
+    return [made] if isinstance(made, Value) else list(made)
+
+
+def note_moved_bytes(lower: Lowering, context: Context, results: Sequence[Value | None]) -> None:
     """Note which integers the result of a node was dequantised from, if it moves such a tensor."""
     first = context.inputs[0] if context.inputs else None
     if context.op not in _MOVING or context.domain or first is None or first.quantised is None:
         return
     if context.op == "MaxPool" and context.opset < _BYTES_IN_POOLS:
         return
+    made, *others = results
     source = first.quantised
-    if source.axis is not None or made.const is not None or made.quantised is not None:
+    if made is None or source.axis is not None or any(v is not None for v in others):
         return
-    moved = lower(replace(context, inputs=[source.value, *context.inputs[1:]]))
-    if isinstance(moved, Value):
+    if made.const is not None or made.quantised is not None:
+        return
+    moved = results_of(lower(replace(context, inputs=[source.value, *context.inputs[1:]])))[0]
+    if moved is not None:
         made.quantised = Quantised(moved, source.scale, source.zero, None)

@@ -190,3 +190,22 @@ def test_padding_adds_nothing_to_means():
             d.dim_value = n
         [found] = rcompiler.compile_onnx(proto, eus=1, cache=False)(x)
         np.testing.assert_allclose(found.reshape(-1), np.array(right) * float(ONE), rtol=1e-6)
+
+
+MOVING = {
+    "pool": ("MaxPool", {"kernel_shape": [3, 2], "pads": [1, 0, 0, 1], "strides": [2, 1]}),
+    "turn": ("Transpose", {"perm": [0, 2, 3, 1]}),
+    "flat": ("Flatten", {"axis": 2}),
+}
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_what_moves_between_the_same_numbers_moves_bytes(name: str):
+    op, attributes = MOVING[name]
+    proto, _ = summed(op, **attributes)
+    proto.graph.node.append(helper.make_node("QuantizeLinear", ["y", "s", "z"], ["q"]))
+    result = helper.make_tensor_value_info("q", TensorProto.INT8, None)
+    proto.graph.output[0].CopyFrom(result)
+    [expected] = ReferenceEvaluator(proto).run(None, {"x": IMAGE})
+    assert np.array_equal(rcompiler.compile_onnx(proto, eus=1, cache=False)(IMAGE)[0], expected)
+    assert "f32" not in import_onnx(proto).module_text
