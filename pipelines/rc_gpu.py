@@ -65,7 +65,7 @@ class RcGpu(Lowering):
             RTaskBlockChannels(lanes),
             RTaskWinograd(roots),
             RTaskSinkReshapes(),
-            RTaskPackWeights(lanes, halves=not self.device.has_wgmma, lines=True),
+            RTaskPackWeights(lanes, not self.device.has_wgmma, not bytes_on_units, lines=True),
             *(expand if on_units else expand[1:]),
             *([RTaskTurnBytes()] if bytes_on_units else []),
             RTaskSplitK(),

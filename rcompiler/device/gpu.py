@@ -228,7 +228,7 @@ GPUS = {
             l2=(50 * _MIB, 11000.0),
             dram=(141 * 10**9, 4800.0),
             matrix={"f16": 989.0, "bf16": 989.0, "tf32": 494.0, "i8": 1979.0, "f8": 1979.0},
-            matrix_units=wgmma_units(("f16", "bf16"), 0.8) + mma_units(_MULTIPLIED, 0.5),
+            matrix_units=wgmma_units(("f16", "bf16", "i8"), 0.8) + mma_units(_MULTIPLIED, 0.5),
             alone=(140.0, 62.0),
             costs=replace(_COSTS, hand_off_ns=520.0, barrier_ns=890.0, min_task_ns=1500.0),
         ),

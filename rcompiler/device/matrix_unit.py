@@ -74,8 +74,14 @@ def mma_units(elements: tuple[str, ...], share: float) -> tuple[MatrixUnit, ...]
 
 
 def wgmma_units(elements: tuple[str, ...], share: float) -> tuple[MatrixUnit, ...]:
-    """wgmma of compute capability 9.0, which takes both factors out of shared memory."""
-    return tuple(MatrixUnit("wgmma", e, 128, 64, 8, 16, 256, 2, share) for e in elements)
+    """wgmma of compute capability 9.0, which takes both factors out of shared memory: 32 bytes of a
+    row at a time, and of bytes no odd number of 8 columns but 1 and 3, which are left out.
+    """
+    items = ((e, 1 if e == "i8" else 2) for e in elements)
+    return tuple(
+        MatrixUnit("wgmma", e, 128, 64, 16 // item, 32 // item, 256, item, share)
+        for e, item in items
+    )
 
 
 # Of a core with AMX, `tdpbusd` and the like, and `tdpbf16ps`: up to 16 rows, each a cycle.

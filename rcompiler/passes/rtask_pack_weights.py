@@ -56,11 +56,13 @@ class RTaskPackWeights(OptionalPass):
     Attributes:
         lanes: columns of a panel.
         halves: that of f16 and bf16, too; boxes of a tensor (TMA) take its rows as they are.
+        of_bytes: that of bytes, too; matrix units take its columns as they are.
         lines: one column after the other for a single row.
     """
 
     lanes: int = 16
     halves: bool = True
+    of_bytes: bool = True
     lines: bool = False
 
     def run(self, module: ir.Operation) -> None:
@@ -140,7 +142,9 @@ class RTaskPackWeights(OptionalPass):
         """Operands that may be packed, if `old` is a product."""
         if not old.reduction_dims or len(old.inputs) != 2 or old.outputs != 1:
             return
-        panels = self.halves or element_of(old.inputs[0]) not in ("f16", "bf16")
+        element = element_of(old.inputs[0])
+        kept = {"i8": self.of_bytes, "f16": self.halves, "bf16": self.halves}
+        panels = kept.get(element, True)
         for weights, other in ((1, 0), (0, 1)):
             dims = old.dims[weights]
             outer = old.dims[other]

@@ -18,7 +18,8 @@ from rcompiler.device.matrix_unit import Instruction, MatrixUnit
 MOST_SUMS: dict[Instruction, int] = {"wgmma": 128, "mma": 64}
 MOST_SIDE = 256  # coordinates of a result dim that come with one copy (TMA)
 LINES = (16, 32, 64)  # positions of a line in shared memory, where lines have positions
-# Steps of the reduction that lie in shared memory at a time, at least: two parts of so many.
+# Steps of the reduction that lie in shared memory at a time, at least: two parts of so many; of
+# bytes twice as many.
 _PART: dict[Instruction, int] = {"wgmma": 64, "mma": 16}
 
 
@@ -197,7 +198,7 @@ def _cover(product: UnitProduct, sizes: Sequence[int]) -> Cover | None:
         cover = cover if cover.sums <= MOST_SUMS["mma"] * product.threads else None
     if cover is None or all(n == 1 for n in sizes):
         return cover
-    part = max(_PART[unit.instruction], unit.depth)
+    part = _PART[unit.instruction] * max(1, 2 // unit.item)
     held = 2 * part * sum(cover.covered) * unit.item
     return cover if held <= product.room else None
 

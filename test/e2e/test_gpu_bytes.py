@@ -16,7 +16,7 @@ from rcompiler.tools import models, quantise
 
 EMULATED = ["cuda:emulated", "cuda:emulated-sm_90a"]
 TYPES = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "int32": TensorProto.INT32}
-UNIT = r"mma\.sync\.aligned\.m16n8k32\.row\.col\.s32\.(\w+)\.(\w+)\.s32"
+UNIT = r"mma(?:_async)?\.sync\.aligned\.(?:m16n8k32\.row\.col|m64n\d+k32)\.s32\.(\w+)\.(\w+)"
 
 
 def model(nodes, feeds, weights, result):
@@ -76,10 +76,27 @@ def test_products_with_weights(name, target):
     left, right = (drawn(shape, "int8", k) for k, shape in enumerate(SHAPES[name]))
     compiled = rcompiler.compile_onnx(matmul(left, right, constant=True), target=target)
     assert units(compiled) == {("u8", "s8")}
-    whole = SHAPES[name][0][-1] % 16 == 0
-    assert ("cp.async.cg.shared.global" in compiled.stage("ptx")) == whole
+    whole, text = SHAPES[name][0][-1] % 16 == 0, compiled.stage("ptx")
+    boxes = target == "cuda:emulated-sm_90a"
+    assert ("cp.async.cg.shared.global" in text) == (whole and not boxes)
+    assert ("wgmma.mma_async" in text) == (whole and boxes)
     [found] = compiled(left)
     np.testing.assert_array_equal(found, np.matmul(left.astype(np.int32), right.astype(np.int32)))
+
+
+@pytest.mark.parametrize("sizes", [(130, 256, 200), (5, 1040, 40), (200, 144, 530), (64, 32, 8)])
+def test_boxes_of_bytes(sizes):
+    """Several tiles of rows and of columns, lines of 128, 32 and 64 bytes, an end of a reduction
+    that hangs over, and fewer columns than an instruction has.
+    """
+    rows, depth, columns = sizes
+    left, right = drawn((rows, depth), "uint8"), drawn((depth, columns), "int8", 1)
+    compiled = rcompiler.compile_onnx(
+        matmul(left, right, constant=True), target="cuda:emulated-sm_90a"
+    )
+    assert "wgmma.mma_async" in compiled.stage("ptx")
+    wanted = left.astype(np.int32) @ right.astype(np.int32)
+    np.testing.assert_array_equal(compiled(left)[0], wanted)
 
 
 def test_sums_wrap_as_those_of_a_cpu():

@@ -62,6 +62,19 @@ def test_sums_that_saturate_are_refused():
         multiplied("u8.s8", **zeros(), modifier=".satfinite")
 
 
+@pytest.mark.parametrize("columns", [40, 56, 200])
+def test_warpgroups_multiply_bytes_in_16_columns_at_a_time(columns):
+    """PTX ISA, "wgmma.mma_async": n of bytes is 8, 24 or a multiple of 16."""
+    sums = ", ".join(f"%d{k}" for k in range(columns // 2))
+    body = f".reg .b32 %d<{columns // 2}>;\n.reg .b64 %a, %b;\n.reg .pred %p;\n"
+    form = f"m64n{columns}k32.s32.u8.s8"
+    body += "mov.b64 %a, 0;\nmov.b64 %b, 0;\nsetp.eq.u32 %p, %tid, %tid;\n"
+    body += "".join(f"mov.b32 %d{k}, 0;\n" for k in range(columns // 2))
+    body += f"wgmma.mma_async.sync.aligned.{form} {{{sums}}}, %a, %b, %p;\n"
+    with pytest.raises(DeviceError, match="unknown shape"):
+        run(kernel(body), np.zeros(1, np.int32), threads=128)
+
+
 def test_which_thread_has_which_byte():
     """Element (9, 21) of A times (21, 5) of B is added to (9, 5).
 

@@ -1,6 +1,7 @@
 // RUN: rc-opt %s -p 'rtask-pack-weights' | filecheck %s
 // RUN: rc-opt %s -p 'rtask-pack-weights{lanes=32}' | filecheck %s --check-prefix=WIDE
 // RUN: rc-opt %s -p 'rtask-pack-weights{lines=true}' | filecheck %s --check-prefix=LINES
+// RUN: rc-opt %s -p 'rtask-pack-weights{of-bytes=false lines=true}' | filecheck %s --check-prefix=UNITS
 
 // CHECK-DAG: #[[PANELS:.*]] = affine_map<(d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16)>
 // LINES-DAG: #[[LINE:.*]] = affine_map<(d0, d1, d2) -> (d1, d2)>
@@ -174,4 +175,38 @@ func.func @unpacked(%x: tensor<512x64xf32>) -> tensor<512x48xf32> {
     linalg.yield %s : f32
   } -> tensor<512x48xf32>
   return %y : tensor<512x48xf32>
+}
+
+// Bytes for a matrix unit stay as they are; those of one row lie in lines all the same.
+// CHECK-LABEL: func.func @bytes
+// CHECK: outs(%{{.*}} : tensor<3x64x16xi8>)
+// UNITS-LABEL: func.func @bytes
+// UNITS-NOT: x16xi8>
+// UNITS: ins(%arg0, %{{.*}} : tensor<4x64xi8>, tensor<64x48xi8>)
+// UNITS: outs(%{{.*}} : tensor<48x64xi8>)
+// UNITS: ins(%arg1, %{{.*}} : tensor<1x64xi8>, tensor<48x64xi8>)
+func.func @bytes(%x: tensor<4x64xi8>, %one: tensor<1x64xi8>) -> (tensor<4x48xi32>, tensor<1x48xi32>) {
+  %w = arith.constant dense_resource<w_bytes> : tensor<64x48xi8>
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<4x48xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<4x48xi32>) -> tensor<4x48xi32>
+  %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<4x64xi8>, tensor<64x48xi8>) outs(%f : tensor<4x48xi32>) {
+  ^bb0(%a: i8, %b: i8, %acc: i32):
+    %u = arith.extui %a : i8 to i32
+    %v = arith.extsi %b : i8 to i32
+    %m = arith.muli %u, %v : i32
+    %s = arith.addi %acc, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<4x48xi32>
+  %e1 = tensor.empty() : tensor<1x48xi32>
+  %f1 = linalg.fill ins(%zero : i32) outs(%e1 : tensor<1x48xi32>) -> tensor<1x48xi32>
+  %z = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%one, %w : tensor<1x64xi8>, tensor<64x48xi8>) outs(%f1 : tensor<1x48xi32>) {
+  ^bb0(%a: i8, %b: i8, %acc: i32):
+    %u = arith.extui %a : i8 to i32
+    %v = arith.extsi %b : i8 to i32
+    %m = arith.muli %u, %v : i32
+    %s = arith.addi %acc, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<1x48xi32>
+  return %y, %z : tensor<4x48xi32>, tensor<1x48xi32>
 }

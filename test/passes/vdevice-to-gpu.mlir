@@ -643,3 +643,39 @@
     order = array<i64: 0, 1>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 32>, registers = 1 : i64,
     source = "test", sym_name = "k_turned_bytes", tasks = 1 : i64, tile = array<i64: 16, 32>, vector_dim = 1 : i64,
     writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+#left = affine_map<(d0, d1, d2) -> (d0, d2)>
+#right = affine_map<(d0, d1, d2) -> (d1, d2)>
+#out = affine_map<(d0, d1, d2) -> (d0, d1)>
+
+// Both factors have their steps side by side: boxes of lines of 64 bytes come to shared memory, and warpgroups multiply 32
+// steps at a time.
+// CHECK:       rcompiler.boxes
+// CHECK-LABEL: func.func private @k_byte_boxes(
+// CHECK:       llvm.inline_asm has_side_effects "", "=r,=r,
+// CHECK:       nvvm.cp.async.bulk.tensor.shared.cluster.global
+// CHECK-COUNT-2: nvvm.wgmma.mma_async {{.*}} <m = 64, n = 16, k = 32>, D[<s32>, <one>, <wrapped>], A[<s8>, <one>, <row>], B[<s8>, <one>, <col>]
+// CHECK:       gpu.func @veu
+// AMPERE-LABEL: func.func private @k_byte_boxes(
+// AMPERE:      nvvm.cp.async.shared.global {{.*}}, 16, cache = cg
+// AMPERE:      nvvm.mma.sync
+"rtask.kernel"() ({
+^bb0(%x: tensor<16x64xi8>, %w: tensor<32x64xi8>):
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<16x32xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<16x32xi32>) -> tensor<16x32xi32>
+  %y = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<16x64xi8>, tensor<32x64xi8>) outs(%f : tensor<16x32xi32>) {
+  ^bb0(%a: i8, %b: i8, %acc: i32):
+    %u = arith.extsi %a : i8 to i32
+    %v = arith.extsi %b : i8 to i32
+    %m = arith.muli %u, %v : i32
+    %s = arith.addi %acc, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<16x32xi32>
+  "rtask.yield"(%y) : (tensor<16x32xi32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1, 1>, kind = "contraction", lanes = 32 : i64, on_chip_bytes = 96 : i64,
+    order = array<i64: 0, 1>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 32>, registers = 1 : i64,
+    source = "test", sym_name = "k_byte_boxes", tasks = 1 : i64, tile = array<i64: 16, 32>, vector_dim = 1 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()

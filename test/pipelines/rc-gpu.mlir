@@ -15,13 +15,13 @@
 // the precision of floats.
 // HALF:      },cse,rtask-round-factors{to=f16 weights=false},cse,fold-constants,cse,rtask-batch-products,
 // HALF-SAME: rtask-winograd{roots=direct}
-// HALF-SAME: halves=false lines=true},cse,rtask-expand-products{bytes-only=false},rtask-turn-bytes,rtask-split-k
+// HALF-SAME: halves=false of-bytes=false lines=true},cse,rtask-expand-products{bytes-only=false},rtask-turn-bytes,rtask-split-k
 // HALF-SAME: ,vdevice-pin,vdevice-prefetch)
 // BYTES-NOT: rtask-round-factors
 // BYTES:     rtask-merge-siblings,cse,rtask-expand-products{bytes-only=true},cse,rtask-block-channels
-// BYTES:     lines=true},rtask-expand-products{bytes-only=true},rtask-turn-bytes,rtask-split-k
+// BYTES:     halves=true of-bytes=false lines=true},rtask-expand-products{bytes-only=true},rtask-turn-bytes,rtask-split-k
 // OLD:       },cse,rtask-batch-products,
-// OLD-SAME:  halves=true lines=true},rtask-split-k
+// OLD-SAME:  halves=true of-bytes=true lines=true},rtask-split-k
 // OLD-SAME:  ,vdevice-pin,vdevice-prefetch)
 // AMD:       rammer-schedule{policy=rammer eus=0 kernels=auto memory=auto})
 

@@ -26,6 +26,9 @@ def test_matrix_units_by_hand():
     of_bytes = compute.matrix_unit("mma", "i8")
     assert of_bytes == replace(mma, element="i8", depth=32, item=1)
     assert compute.matrix_rate(of_bytes) == pytest.approx(0.5 * 1_979_000 / 132)
+    of_bytes = compute.matrix_unit("wgmma", "i8")
+    assert of_bytes == replace(wgmma, element="i8", columns=16, depth=32, item=1)
+    assert compute.matrix_rate(of_bytes) == pytest.approx(0.8 * 1_979_000 / 132)
     a100 = gpu_device("a100").compute
     assert a100.matrix_rate(a100.matrix_unit("mma", "i8")) == pytest.approx(0.8 * 624_000 / 108)
     assert a100.matrix_unit("mma", "bf16").depth == 16

@@ -135,7 +135,10 @@ sizes = st.integers(1, 400)
 @given(
     shape=st.tuples(st.integers(1, 3), sizes, st.integers(1, 40), sizes),
     which=st.sampled_from(
-        [(H200, "wgmma", "f16"), *((A100, "mma", e) for e in ("f16", "tf32", "i8"))]
+        [
+            *((H200, "wgmma", e) for e in ("f16", "i8")),
+            *((A100, "mma", e) for e in ("f16", "tf32", "i8")),
+        ]
     ),
     line=st.booleans(),
 )
@@ -200,6 +203,20 @@ def test_the_smallest_part_of_bytes_is_one_instruction():
     unit = on_unit(A100, "mma", "i8")
     assert box_of(replace(unit, room=6 << 10), (64, 32, 1))[0] == (64, 32, 1)
     assert box_of(replace(unit, room=(6 << 10) - 1), (64, 32, 1))[0] == (32, 32, 1)
+
+
+def test_parts_of_lines_of_128_bytes_must_fit():
+    """Two parts of 128 steps of 128 rows and 256 columns take 96 KiB, as 64 steps of halves do."""
+    unit = on_unit(H200, "wgmma", "i8")
+    assert (unit.unit.columns, unit.unit.depth, unit.unit.item) == (16, 32, 1)
+    assert box_of(replace(unit, room=96 << 10), (128, 256, 1))[0] == (128, 256, 1)
+    assert box_of(replace(unit, room=(96 << 10) - 1), (128, 256, 1))[0] == (128, 128, 1)
+
+
+def test_columns_of_bytes_are_multiples_of_16():
+    """40 columns: two warpgroups have 32 each, of which 24 are padding; of halves 24 each."""
+    for element, columns in (("i8", 64), ("f16", 48)):
+        assert box_of(on_unit(H200, "wgmma", element), (64, 40, 1))[1].covered == (64, columns)
 
 
 def test_padded_tasks_take_longer():

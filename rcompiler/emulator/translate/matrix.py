@@ -98,7 +98,8 @@ def _asynchronous(e: Emitter, ins: Instruction, form: Form) -> None:
     if match is None or a not in INPUTS or INPUTS.get(a) != INPUTS.get(b):
         raise form.refuse("unknown shape or types")
     columns, depth = int(match[1]), int(match[2])
-    if columns % 8 or not 8 <= columns <= 256 or depth != 256 // INPUTS[a]:
+    odd_bytes = INPUTS[a] == 8 and columns % 16 and columns not in (8, 24)
+    if columns % 8 or odd_bytes or not 8 <= columns <= 256 or depth != 256 // INPUTS[a]:
         raise form.refuse("unknown shape")
     into, left, right, scale, *immediates = ins.operands
     results = columns // 2 if c != "f16" else columns // 4

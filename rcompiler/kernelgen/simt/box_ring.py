@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rcompiler.kernelgen.simt.box_wait import WAIT_TEXT
-from rcompiler.kernelgen.simt.boxed import ADDRESS, ITEM, Boxed
+from rcompiler.kernelgen.simt.boxed import ADDRESS, Boxed
 from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.operand import unfold
@@ -114,7 +114,7 @@ class BoxRing:
             at = self._offset + slot * self._bytes
             for _ in range(self._chunks):
                 for side in self._sides:
-                    first, last = side.loaded, side.filled * side.chunks.size * ITEM
+                    first, last = side.loaded, side.filled * side.chunks.size * side.item
                     words = (last - first) // _WORD
 
                     def store(k: Linear, _: list[Val], begin: int = at + first) -> None:
@@ -253,7 +253,7 @@ class BoxRing:
         [along, *rows], before = side.corner(starts, outer, step, unit)
         map_ = self._maps.address(side.strides.buffer, side.tile())
         base = e.div_unsigned(Linear.of(self._maps.offset(side.strides.buffer)), ADDRESS).symbol
-        of = ADDRESS // ITEM
+        of = ADDRESS // side.item
         steps = Linear(before.constant // of, tuple((s, c // of) for s, c in before.terms))
         names = [e.word(where).name for where in (along, base + steps, *rows)]
         target = self._pointer(place)

@@ -2,9 +2,9 @@
 
 A chunk is a factor's elements at `chunk` steps along one loop of the reduction, the others at one
 coordinate each. Its lines have neighbours in memory: steps of one position (K-major), or a unit of
-positions of one step (M- or N-major). Lines of 32, 64 or 128 bytes lie one behind the other in the
-pattern (swizzle) of as many bytes, as both TMA and wgmma have it (PTX ISA, "Shared Memory Matrix
-Layout"): a box of the tensor is a piece of the matrix.
+positions of one step (M- or N-major), which bytes never have. Lines of 32, 64 or 128 bytes lie one
+behind the other in the pattern (swizzle) of as many bytes, as both TMA and wgmma have it (PTX ISA,
+"Shared Memory Matrix Layout"): a box of the tensor is a piece of the matrix.
 
 A box starts at any multiple of 16 bytes: its tensor map has a dimension with that stride, whose
 coordinate is the address. So a map knows nothing of the place of the operand and of the tile.
@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from rcompiler.kernelgen.simt.operand import unfold
 from rcompiler.kernelgen.simt.strides import Strides
 from rcompiler.linalg.affine import Linear, Split
+from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.product import Form
-from rcompiler.roller.matrix_unit import LINES, MOST_SIDE, lines_of
+from rcompiler.roller.matrix_unit import MOST_SIDE, lines_of
 from rcompiler.runtime.gpu.driver import TensorTile
 
-ITEM = 2  # bytes of an element: f16 and bf16
 ADDRESS = 16  # bytes from one coordinate of the address to the next
 ATOM = 1024  # bytes: eight lines of the longest pattern; where patterns begin
-CHUNKS = LINES[::-1]  # elements of a line
+LINE_BYTES = (128, 64, 32)  # of a line, and of its pattern
 _MOST_ADDRESS = 1 << 31
 _MOST_RANK = 5
 _WASTE = 1.125  # of a chunk that hangs over the reduction
@@ -90,26 +90,31 @@ class Boxed:
 
     # -- bytes in shared memory
     @property
+    def item(self) -> int:
+        """Bytes of an element."""
+        return item_bytes(self.strides.buffer.element)
+
+    @property
     def line(self) -> int:
         """Bytes of a line, and of the pattern."""
-        return (self.unit or self.chunks.size) * ITEM
+        return (self.unit or self.chunks.size) * self.item
 
     @property
     def bytes(self) -> int:
         """Of one chunk."""
-        return -(-self.filled * self.chunks.size * ITEM // ATOM) * ATOM
+        return -(-self.filled * self.chunks.size * self.item // ATOM) * ATOM
 
     @property
     def loaded(self) -> int:
         """Bytes of one chunk that boxes bring."""
-        return self.positions * self.chunks.size * ITEM
+        return self.positions * self.chunks.size * self.item
 
     # -- boxes
     @property
     def _rows(self) -> list[tuple[int, int]]:
         """Extent, and bytes from one to the next, of what boxes have beside lines; inner first."""
         dims = zip(self.dims, self.extents, strict=True)
-        found = [(n, self._stride(d) * ITEM) for d, n in dims if n > 1]
+        found = [(n, self._stride(d) * self.item) for d, n in dims if n > 1]
         return found[::-1] if not self.unit else found[: len(found) - (self.extents[-1] > 1)][::-1]
 
     def _stride(self, dim: int) -> int:
@@ -128,15 +133,16 @@ class Boxed:
         """The tensor map, of memory that begins at 0."""
         sizes, rows = self.form.root.sizes, self._rows
         steps = sizes[self.chunks.loop]
-        dims, box, strides = [sizes[self.inner], _MOST_ADDRESS], [self.line // ITEM, 1], [ADDRESS]
+        dims, strides = [sizes[self.inner], _MOST_ADDRESS], [ADDRESS]
+        box = [self.line // self.item, 1]
         if self.unit:
             dims.append(steps)
             box.append(self.chunks.size)
-            strides.append(self.strides.by_loop[self.chunks.loop] * ITEM)
+            strides.append(self.strides.by_loop[self.chunks.loop] * self.item)
         dims += [n for n, _ in rows]
         box += [n for n, _ in rows]
         strides += [stride for _, stride in rows]
-        return TensorTile(0, ITEM, tuple(dims), tuple(strides), tuple(box), self.line)
+        return TensorTile(0, self.item, tuple(dims), tuple(strides), tuple(box), self.line)
 
     def corner(
         self, starts: Sequence[Linear], outer: Sequence[Linear], step: Linear, unit: int
@@ -173,13 +179,14 @@ def chunks_of(form: Form, strides: Sequence[Strides]) -> Chunks | None:
         return None
     loop = along.pop() if along else loops[-1]
     for side, own in zip(strides, inner, strict=True):
-        place = form.loops[own] if own is not None else None
+        place, item = form.loops[own] if own is not None else None, item_bytes(side.buffer.element)
         if own != loop and (
-            place is None or place[0] < 0 or side.by_loop[loop] % (ADDRESS // ITEM)
+            item == 1 or place is None or place[0] < 0 or side.by_loop[loop] % (ADDRESS // item)
         ):
             return None
-    steps = root.sizes[loop]
-    size = next((n for n in CHUNKS if -(-steps // n) * n <= steps * _WASTE), CHUNKS[-1])
+    steps, item = root.sizes[loop], item_bytes(strides[0].buffer.element)
+    sizes = [line // item for line in LINE_BYTES]
+    size = next((n for n in sizes if -(-steps // n) * n <= steps * _WASTE), sizes[-1])
     outer = tuple(j for j in root.reduction_dims if j != loop and root.sizes[j] > 1)
     return Chunks(loop, size, outer)
 
@@ -200,5 +207,5 @@ def boxed(
 
 def _has_pattern(side: Strides) -> bool:
     """Whether all lines of a factor begin at multiples of 16 bytes."""
-    of = ADDRESS // ITEM
+    of = ADDRESS // item_bytes(side.buffer.element)
     return side.constant % of == 0 and all(n == 1 or n % of == 0 for n in side.by_loop.values())

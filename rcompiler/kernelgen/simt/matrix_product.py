@@ -17,7 +17,7 @@ from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.fragments import COLUMNS, ROWS, STORED, Fragments
 from rcompiler.kernelgen.simt.operand import Side, is_by_steps, odd_pitch
 from rcompiler.kernelgen.simt.operand_ring import OperandRing, Starts
-from rcompiler.kernelgen.simt.product import Element, Product, halve, places_of_sums
+from rcompiler.kernelgen.simt.product import Element, Product, halve, places_of_sums, types_of
 from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS
 from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.workspace import Workspace, no_room
@@ -166,7 +166,7 @@ class MatrixProducts:
         """The sums of this thread; begin: what they start with."""
         unit = product.form.unit
         assert unit is not None
-        granule, types = _STEPS[unit], _types(product.form)
+        granule, types = _STEPS[unit], types_of(product.form)
         ring = OperandRing(
             self._evaluator, self._e, product, reading, granule, lambda v: self._stored(v, unit)
         )
@@ -235,15 +235,6 @@ def _parts(form: Form) -> list[int]:
     assert form.unit is not None
     granule = _STEPS[form.unit]
     return [n for n in _PARTS if n % granule == 0 and n <= max(_LONG, 2 * granule)]
-
-
-def _types(form: Form) -> tuple[str, str]:
-    """Of both factors, as PTX names them."""
-    assert form.unit is not None
-    if form.signed is None:
-        return form.unit, form.unit
-    first, second = ("s8" if signed else "u8" for signed in form.signed)
-    return first, second
 
 
 def _pitch(side: Side, steps: int) -> int:

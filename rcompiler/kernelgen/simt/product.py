@@ -67,6 +67,15 @@ def places_of_sums(rows: range, columns: range) -> Iterator[tuple[int, int]]:
         yield row + down, column + right
 
 
+def types_of(form: Form) -> tuple[str, str]:
+    """Of both factors, as PTX names them."""
+    assert form.unit is not None
+    if form.signed is None:
+        return form.unit, form.unit
+    first, second = ("s8" if signed else "u8" for signed in form.signed)
+    return first, second
+
+
 def halve(extents: list[int]) -> bool:
     """Halve the largest extent of a box; False where it is one element."""
     largest = extents.index(max(extents))

@@ -65,7 +65,7 @@ def chunks_in_boxes(form: Form, strides: Sequence[Strides | None], threads: int)
     """How the reduction comes where boxes bring both factors to warpgroups, by the operator alone;
     None where they cannot. strides: those of the factors in global memory.
     """
-    if form.unit not in ("f16", "bf16") or threads % WARPGROUP:
+    if form.unit not in ("f16", "bf16", "i8") or threads % WARPGROUP:
         return None
     there = [side for side in strides if side is not None]
     if len(there) < len(strides) or any(side.buffer.element != form.unit for side in there):

@@ -33,11 +33,12 @@ def address(e: SimtEmitter, pointer: str) -> str:
 class Accumulators:
     """The sums of a thread for one row tile of its warpgroup."""
 
-    def __init__(self, e: SimtEmitter, unit: str, columns: int) -> None:
-        """unit: element type of the factors; columns: of the tile, two for each sum."""
-        self._e, self._unit, self._columns = e, unit, columns
+    def __init__(self, e: SimtEmitter, types: tuple[str, str], columns: int) -> None:
+        """types: of both factors, as PTX names them; columns: of the tile, two for each sum."""
+        self._e, self._types, self._columns = e, types, columns
         self._count = columns // 2
-        self._type = f"!llvm.struct<({', '.join(['f32'] * self._count)})>"
+        self._element = "i32" if types[0] in ("s8", "u8") else "f32"
+        self._type = f"!llvm.struct<({', '.join([self._element] * self._count)})>"
 
     def pack(self, values: Sequence[Val]) -> Val:
         """Sums as one value. They are in registers from here on: LLVM would write constants behind
@@ -51,13 +52,13 @@ class Accumulators:
         """
         e, count = self._e, self._count
         made = self._held([e.part(packed.name, k, self._type) for k in range(count)])
-        return [Val(e.part(made, k, self._type), "f32") for k in range(count)]
+        return [Val(e.part(made, k, self._type), self._element) for k in range(count)]
 
     def _held(self, values: Sequence[str]) -> str:
         """The values, as the compiler must have them here."""
         e, count = self._e, self._count
-        kinds = ", ".join(["f32"] * count)
-        constraints = ",".join(["=f"] * count + [str(k) for k in range(count)])
+        kinds, register = ", ".join([self._element] * count), {"i32": "r"}.get(self._element, "f")
+        constraints = ",".join([f"={register}"] * count + [str(k) for k in range(count)])
         made = e.define(e.fresh())
         e.line(
             f'{made} = llvm.inline_asm has_side_effects "", "{constraints}" {", ".join(values)} : '
@@ -67,15 +68,18 @@ class Accumulators:
 
     def multiply(self, sums: Val, left: str, right: str, turned: bool, turned_right: bool) -> Val:
         """Start to add the product of two matrices; turned: whose lines have positions."""
-        e, unit = self._e, self._unit
-        one = "#nvvm.wgmma_scale_in<one>"
+        e, one = self._e, "#nvvm.wgmma_scale_in<one>"
+        first, second = self._types
+        steps, sums_of, wraps = (
+            (32, "s32", ", <wrapped>") if self._element == "i32" else (16, "f32", "")
+        )
         a, b = ("col" if turned else "row"), ("row" if turned_right else "col")
         name = e.define(e.fresh("w"))
         e.line(
             f"{name} = nvvm.wgmma.mma_async {left}, {right}, {sums.name}, "
-            f"#nvvm.shape<m = 64, n = {self._columns}, k = 16>, "
-            f"D [<f32>, #nvvm.wgmma_scale_out<one>], "
-            f"A [<{unit}>, {one}, <{a}>], B [<{unit}>, {one}, <{b}>] : "
+            f"#nvvm.shape<m = 64, n = {self._columns}, k = {steps}>, "
+            f"D [<{sums_of}>, #nvvm.wgmma_scale_out<one>{wraps}], "
+            f"A [<{first}>, {one}, <{a}>], B [<{second}>, {one}, <{b}>] : "
             f"{self._type} -> {self._type}"
         )
         return Val(name, self._type)

@@ -11,7 +11,7 @@ has a part of either. Both factors come in boxes by TMA (`boxed`), which one thr
         one thread waits until all have said so, and asks for the next part into that buffer
 
 Products are exact in f32 and add in f32, 16 steps at a time in an order that the operator decides
-(`boxed.Chunks`): no tile changes a bit.
+(`boxed.Chunks`): no tile changes a bit. Those of bytes add in i32, 32 steps at a time.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from rcompiler.kernelgen.simt.box_ring import BoxRing
-from rcompiler.kernelgen.simt.boxed import ATOM, ITEM, Boxed, Chunks, boxed, chunks_of
+from rcompiler.kernelgen.simt.boxed import ATOM, Boxed, Chunks, boxed, chunks_of
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
-from rcompiler.kernelgen.simt.product import Element, halve, places_of_sums
+from rcompiler.kernelgen.simt.product import Element, halve, places_of_sums, types_of
 from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.strides import Strides, strides_of
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
@@ -38,9 +38,9 @@ from rcompiler.linalg.affine import Coordinates, Linear
 from rcompiler.linalg.product import Form
 from rcompiler.roller.matrix_unit import MOST_SIDE, Cover, by_lines, lines_of
 
-ROWS, STEPS = 64, 16  # of one instruction
+ROWS, STEP_BYTES = 64, 32  # of one instruction, whose steps are bytes of a position
 _COLUMNS, _MOST_COLUMNS = 8, 256
-_PART = 64  # steps that one part should have
+_PART = 128  # bytes of a position that one part should have
 # Small tiles have parts of more steps: to meet over a part takes a third of a microsecond.
 _PART_BYTES = 48 << 10
 _LEAST_PARTS = 3  # there are so many all the same: while one is multiplied the next ones come
@@ -147,7 +147,8 @@ class WarpgroupProducts:
         groups, tiles, columns = cover.groups, cover.tiles[0], cover.each[1]
         first, second = (replace(s, filled=n) for s, n in zip(sides, cover.covered, strict=True))
         count = _chunk_count(form, first.chunks)
-        most = max(_PART, first.chunks.size), _PART_BYTES // (first.bytes + second.bytes)
+        steps = max(_PART // first.item, first.chunks.size)
+        most = steps, _PART_BYTES // (first.bytes + second.bytes)
         chunks = max(
             n
             for n in (4, 2, 1)
@@ -178,7 +179,7 @@ class WarpgroupProducts:
         """How the warpgroups share rows and columns, where the second factor may come in several
         ways; None if threads have no registers for that.
         """
-        columns = [(side.positions, side.unit or _COLUMNS) for side in seconds]
+        columns = [(side.positions, side.unit or _granule(side)) for side in seconds]
         count = self._e.threads // THREADS
         return by_lines(count, first.positions, columns, ROWS, _MOST_COLUMNS)
 
@@ -233,7 +234,7 @@ class WarpgroupProducts:
             self._maps,
         )
         each = product.columns // 2
-        sums = Accumulators(e, str(product.form.unit), product.columns)
+        sums = Accumulators(e, types_of(product.form), product.columns)
         group, _ = split(Linear.of(e.thread), THREADS)
         corners = self._corners(product, group)
         carried = [sums.pack(begin[i * each : (i + 1) * each]) for i in range(product.tiles)]
@@ -268,7 +269,7 @@ class WarpgroupProducts:
         """The sums after a chunk, whose bytes begin at `place` behind `start`."""
         first, second = product.sides
         behind = place + first.bytes
-        for k in range(0, first.chunks.size, STEPS):
+        for k in range(0, first.chunks.size, STEP_BYTES // first.item):
             right = descriptor(self._e, second, start, behind + corners[1] + _step_bytes(second, k))
             for i in range(product.tiles):
                 at = place + corners[0] + i * ROWS * _line_bytes(first) + _step_bytes(first, k)
@@ -280,12 +281,17 @@ class WarpgroupProducts:
 
 def _line_bytes(side: Boxed) -> int:
     """Of a chunk, of one position: all its steps."""
-    return side.chunks.size * ITEM if side.unit else side.line
+    return side.chunks.size * side.item if side.unit else side.line
 
 
 def _step_bytes(side: Boxed, step: int) -> int:
     """Bytes in front of a step of a chunk."""
-    return step * (side.line if side.unit else ITEM)
+    return step * (side.line if side.unit else side.item)
+
+
+def _granule(side: Boxed) -> int:
+    """What the columns of one instruction are a multiple of: of bytes there are not all of 8."""
+    return 2 * _COLUMNS if side.item == 1 else _COLUMNS
 
 
 def _chunk_count(form: Form, chunks: Chunks) -> int:
