@@ -18,7 +18,7 @@ from rcompiler.tools import rc_opt
 from rcompiler.tools._reference import compare, reference
 
 OPTIONAL = [name for name in names("passes") if find(name).without is not Pass.without]
-ON_GPU = ("rtask-expand-products", "vdevice-pin", "vdevice-prefetch")
+ON_GPU = ("rtask-expand-products", "rtask-turn-bytes", "vdevice-pin", "vdevice-prefetch")
 
 
 @pytest.fixture(scope="module")
