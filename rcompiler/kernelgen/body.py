@@ -10,6 +10,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.half_math import HalfMath
 from rcompiler.kernelgen.integer_range import keeps_number
+from rcompiler.kernelgen.narrowing import are_two_halves, cut_to_bytes
 from rcompiler.kernelgen.quotient import known_division, nearest, nearest_division, quotient
 from rcompiler.kernelgen.remainder import remainder
 from rcompiler.kernelgen.value import Val
@@ -284,6 +285,8 @@ class BodyEvaluator:
             if element == "f32":
                 return value
         target = "f32" if element == "bf16" else element
+        if (value.element, target) == ("i32", "i8") and are_two_halves(e, value):
+            return cut_to_bytes(e, value)
         if value.element != target:
             value = e.convert(name, value, target)
         return self.narrow(value, "bf16") if element == "bf16" else value

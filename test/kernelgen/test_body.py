@@ -122,3 +122,10 @@ def test_a_multiply_add_is_rounded_once_where_the_target_can(features):
         "%y = math.fma %x0, %x0, %x1 : f32", [x, -1 - 2 * e + 0 * x], "float32", features
     )
     assert set(found.tolist()) == {e * e if features.has_fma else 0.0}
+
+
+@pytest.mark.parametrize("features", FEATURES, ids=str)
+def test_words_are_cut_to_bytes(features):
+    x = np.random.default_rng(5).integers(-(1 << 31), 1 << 31, COUNT).astype(np.int32)
+    found = evaluate("%y = arith.trunci %x0 : i32 to i8", [x], "int8", features)
+    np.testing.assert_array_equal(found, x.astype(np.int8))
