@@ -238,3 +238,48 @@ def test_products_without_groups_are_exact(signs: tuple[str, str], features: Cpu
     np.testing.assert_array_equal(kernel.run()[0], exact)
     assert ("vpdpwssd" if features.dots else ".pmadd") in kernel.source
     assert not re.search(r"arith.muli .*vector", kernel.source)
+
+
+def windows(a: str, b: str, shape: tuple[int, int, int], size: tuple[int, int], step: int) -> str:
+    """[y, x, c] by windows [p, q, c]: a depthwise convolution, channels innermost."""
+    height, width, channels = shape
+    high, wide = (n * step + k - step for n, k in zip((height, width), size, strict=True))
+    x, y = type_of((high, wide, channels), a), type_of((*size, channels), b)
+    out = f"tensor<{height}x{width}x{channels}xi32>"
+    extend = [f"arith.ext{'u' if name[0] == 'u' else 's'}i" for name in (a, b)]
+    reads = f"y * {step} + p, x * {step} + q, c"
+    maps = ", ".join(f"affine_map<(y, x, c, p, q) -> ({r})>" for r in (reads, "p, q, c", "y, x, c"))
+    kinds = ", ".join(['"parallel"'] * 3 + ['"reduction"'] * 2)
+    return f"""%zero = arith.constant 0 : i32
+      %e = tensor.empty() : {out}
+      %f = linalg.fill ins(%zero : i32) outs(%e : {out}) -> {out}
+      %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}
+           ins(%a0, %a1 : {x}, {y}) outs(%f : {out}) {{
+      ^bb0(%x: i8, %y: i8, %acc: i32):
+        %u = {extend[0]} %x : i8 to i32
+        %v = {extend[1]} %y : i8 to i32
+        %p = arith.muli %u, %v : i32
+        %s = arith.addi %acc, %p : i32
+        linalg.yield %s : i32
+      }} -> {out}"""
+
+
+@pytest.mark.parametrize("features", instruction_sets("i8"), ids=str)
+@pytest.mark.parametrize(("size", "step"), [((3, 3), 1), ((2, 3), 2), ((5, 5), 1), ((9, 2), 1)])
+@pytest.mark.parametrize("signs", SIGNS, ids=str)
+def test_windows_by_channel_are_exact(
+    signs: tuple[str, str], size: tuple[int, int], step: int, features: CpuFeatures
+):
+    shape = 3, 5, 2 * features.lanes
+    high, wide = (n * step + k - step for n, k in zip(shape[:2], size, strict=True))
+    a = extremes((high * wide, shape[2]), signs[0], 0).reshape(high, wide, shape[2])
+    b = extremes((size[0] * size[1], shape[2]), signs[1], 1).reshape(*size, shape[2])
+    tile = Tile(shape, [3, 5, features.lanes], [1, 4, features.lanes], [2, 0, 1], 2, features.lanes)
+    body = windows(*signs, shape, size, step)
+    kernel = Kernel(body, ["%r"], [a, b], [(shape, "int32")], tile, features)
+    exact = np.zeros(shape, np.int64)
+    for p in range(size[0]):
+        for q in range(size[1]):
+            part = a[p : p + 3 * step : step, q : q + 5 * step : step].astype(np.int64)
+            exact += part * b[p, q]
+    np.testing.assert_array_equal(kernel.run()[0], exact)
