@@ -11,8 +11,9 @@ from torch_mlir import ir
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.evaluate import Evaluator
+from rcompiler.kernelgen.packing import VECTORS, packed, packs
 from rcompiler.kernelgen.reader import NeedsScalars
-from rcompiler.kernelgen.value import Val
+from rcompiler.kernelgen.value import Val, type_name
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import Piece
@@ -137,6 +138,32 @@ class Elements:
             else:
                 values.append(self._evaluator.read(value, _shifted(at, piece), lanes))
         return [self._e.splat(value, lanes) for value in values]
+
+    def store_all(
+        self, values: Sequence[Val], output: Buffer, offsets: Sequence[Linear], lanes: int
+    ) -> None:
+        """Write several values of one result, each as `store` does; bytes that make a line as one
+        vector.
+        """
+        line = self._line(values, offsets, lanes) if output.element == "i8" else None
+        if line is not None:
+            self.store(line, output, offsets[0], line.lanes)
+            return
+        for value, offset in zip(values, offsets, strict=True):
+            self.store(value, output, offset, lanes)
+
+    def _line(self, values: Sequence[Val], offsets: Sequence[Linear], lanes: int) -> Val | None:
+        """Neighbouring vectors of bytes as one, where it is known what they were cut from."""
+        first = offsets[0]
+        if len(values) != VECTORS or not packs(self._e, lanes) or first.coefficient(LANE) != 1:
+            return None
+        if any(offset != first + n * lanes for n, offset in enumerate(offsets)):
+            return None
+        for name, signed in (("extui", False), ("extsi", True)):
+            wide = [w for v in values for kind, w in v.extended if kind == name]
+            if [w.type for w in wide] == [type_name("i32", lanes)] * VECTORS:
+                return packed(self._e, wide, signed=signed)
+        return None
 
     def store(self, value: Val, output: Buffer, offset: Linear, lanes: int) -> None:
         """Write what a result has at `offset`, in elements. Raises CompilerError beyond its end."""

@@ -110,9 +110,10 @@ class VectorTileWriter:
         for start in range(0, len(positions), most):
             group = positions[start : start + most]
             parts = [partial(self._elements.values, sources, at, lanes) for at in group]
-            for at, values in zip(group, abreast(self._e, parts), strict=True):
-                for value, output in zip(values, outputs, strict=True):
-                    self._elements.store(value, output, output.offset(at), lanes)
+            found = list(abreast(self._e, parts))
+            for number, output in enumerate(outputs):
+                places = [output.offset(at) for at in group]
+                self._elements.store_all([v[number] for v in found], output, places, lanes)
 
     def _positions(self, base: list[Linear], steps: list[int]) -> tuple[list[list[Linear]], int]:
         """Coordinates of the vectors (or elements) of a register tile, and their lanes."""
