@@ -185,9 +185,13 @@ class VectorMath:
         return self._scaled(self._horner(self._difference_down(clamped, n), EXP2), n)
 
     def _difference_down(self, x: Val, n: Val) -> Val:
-        """x - n rounded down, as vreduceps does: the same bits on every level."""
+        """x - n; on CPUs that fuse multiply-adds rounded down, as vreduceps does: the same bits on
+        each of them. Others have other bits all the same.
+        """
         e = self._e
         nearest = e.sub(x, n)  # exact where it is less than a half, and so is the way back above
+        if not (e.has_fma and e.has_libm):
+            return nearest
         above = e.convert("extsi", e.compare("ogt", e.add(nearest, n), x), "i32")  # -1 where it is
         return e.bitcast(e.add(e.bitcast(nearest, "i32"), above), "f32")
 
