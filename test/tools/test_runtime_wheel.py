@@ -24,7 +24,7 @@ MOST_BYTES = 400_000
 ABSENT = {
     *("codegen.assembly", "codegen.cuda_tools", "codegen.toolkit", "compile", "driver.isolate"),
     *("emulator.driver", "frontend.load", "profiler.storage", "rammer.timeline"),
-    *("tools._debug_nodes", "tools._judge", "tools.models"),
+    *("tools._debug_nodes", "tools._given_up", "tools._judge", "tools.models"),
 }
 
 

@@ -22,6 +22,8 @@ def _dynamic_quantize(ctx: Context) -> list[Value]:
     By the letter of ONNX that scale is 0, and zeros are divided by it.
     """
     b, x = ctx.b, ctx.input(0)
+    if x.dtype != "float32":
+        raise ctx.refuse(f"quantising {x.dtype} by its range is not translated", "Use float32")
     ends = _ends(b, x)
 
     def step(s: Body, negative_low: Scalar, high: Scalar) -> Scalar:
