@@ -46,13 +46,18 @@ def narrowed(shape: tuple[int, ...], dtype: str) -> str:
     return "\n" + body.replace("%e ", "%en ").replace("%e :", "%en :").replace("%r =", "%n =")
 
 
+def matrices(draw, depth):
+    """Sizes (b, m, n, k), and the dims of both factors."""
+    sizes = tuple(draw(st.integers(1, most)) for most in (2, 40, 40, depth))
+    left = draw(st.sampled_from(["b, m, k", "b, k, m", "m, k"]))
+    return sizes, left, draw(st.sampled_from(["k, n", "n, k", "b, k, n"]))
+
+
 @check
 def a_matrix_product(data):
     """Rows or columns first, with several of them, in any precision."""
     draw = data.draw
-    b, m, n, k = (draw(st.integers(1, most)) for most in (2, 40, 40, 70))
-    left = draw(st.sampled_from(["b, m, k", "b, k, m", "m, k"]))
-    right = draw(st.sampled_from(["k, n", "n, k", "b, k, n"]))
+    (b, m, n, k), left, right = matrices(draw, 70)
     dtype = draw(st.sampled_from(["float32", "float32", *HALVES]))
     precision = draw(st.sampled_from(PRECISIONS))
     sizes = dict(zip("bmnk", (b, m, n, k), strict=True))
@@ -150,9 +155,7 @@ def a_convolution(data):
 def a_product_of_bytes(data):
     """Rows or columns first, with and without signs; by a matrix unit, and by threads alone."""
     draw = data.draw
-    b, m, n, k = (draw(st.integers(1, most)) for most in (2, 40, 40, 140))
-    left = draw(st.sampled_from(["b, m, k", "b, k, m", "m, k"]))
-    right = draw(st.sampled_from(["k, n", "n, k", "b, k, n"]))
+    (b, m, n, k), left, right = matrices(draw, 140)
     signed = [draw(st.booleans()) for _ in range(2)]
     units = draw(st.sampled_from([UNITS, UNITS | {"i8"}]))
     sizes, rng = dict(zip("bmnk", (b, m, n, k), strict=True)), np.random.default_rng(k)
