@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rcompiler.compile import compile_onnx
     from rcompiler.driver.isolate import compile_schedule
     from rcompiler.errors import CompilerError
-    from rcompiler.model import load
+    from rcompiler.loading import load
 
 _HOME = {
     "CompilerError": "rcompiler.errors",
     "compile_onnx": "rcompiler.compile",
     "compile_schedule": "rcompiler.driver.isolate",
-    "load": "rcompiler.model",
+    "load": "rcompiler.loading",
 }
 
 __all__ = ["CompilerError", "compile_onnx", "compile_schedule", "load"]

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,6 +17,7 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler import dialects
+from rcompiler.bucketed import BucketedModel
 from rcompiler.codegen import emit
 from rcompiler.device.cpu import lacking
 from rcompiler.device.instruction_set import InstructionSet
@@ -24,10 +26,13 @@ from rcompiler.device.target import canonical, cpu_targets, is_host, kind_name
 from rcompiler.driver import isolate
 from rcompiler.driver.compilation import Compilation
 from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_model
+from rcompiler.driver.family import compile_family
 from rcompiler.driver.host import given_device, target_device
 from rcompiler.driver.steps import CompilationSteps, Progress
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel
 from rcompiler.frontend import import_onnx
+from rcompiler.frontend.load import load
+from rcompiler.frontend.sizes import sizes_of
 from rcompiler.model import Model
 from rcompiler.options import (
     CompileOptions,
@@ -44,6 +49,7 @@ from rcompiler.options import (
     policy_of,
 )
 from rcompiler.passes.constants.model_context import ModelContext
+from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.passes.ir.module_device import ATTRIBUTE, Attached, attached
 from rcompiler.passes.tiles.named_ops import generalise
 from rcompiler.passes.tiling.claims import check_claims
@@ -59,6 +65,7 @@ def compile_onnx(
     target: str = "cpu",
     device: Device | str | os.PathLike[str] | None = None,
     shapes: Mapping[str, Any] | None = None,
+    buckets: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, Any] | None = None,
     eus: int | None = None,
     policy: str | Callable[..., Any] | None = None,
@@ -74,7 +81,7 @@ def compile_onnx(
     deterministic: bool = True,
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
-) -> Model | CrossCompiledModel:
+) -> Model | CrossCompiledModel | BucketedModel:
     """Compile an ONNX model for a device.
 
     Where a limit of the process leaves little address space, the work is done in a process of its
@@ -92,7 +99,11 @@ def compile_onnx(
         device: the figures that tiles are chosen by: a device record, the path or the name of one,
             or "default"; None for $RC_DEVICE, else this machine's, which are measured once and kept
             in the cache (default figures without a cache).
-        shapes: static shapes of inputs by name, or sizes of symbolic dims.
+        shapes: shapes of inputs by name, or sizes of symbolic dims. In the place of a size stands
+            also a tuple of sizes, or a range: the model then has a program for each of these sizes,
+            and for buckets of a range, over one block of weights (`rcompiler.frontend.sizes`).
+        buckets: of symbolic dims with a range, the greatest size of each bucket; None for 2^k and
+            3 * 2^k.
         values: arrays by the names of inputs that are to be constants; they are no longer inputs.
         eus: execution units, None for all of the device.
         policy: who schedules: one of `rcompiler.rammer.schedule.POLICIES`, or a function of yours,
@@ -139,6 +150,7 @@ def compile_onnx(
     Returns:
         A model that is ready to run: a CompiledModel, or for a GPU a GpuModel. For a CPU with
         instructions that this one lacks a CrossCompiledModel, which can be saved, and runs there.
+        For several sizes a BucketedModel (`rcompiler.bucketed`).
 
     Raises:
         InvalidModel: the model is not valid ONNX, or cannot be read.
@@ -178,17 +190,46 @@ def compile_onnx(
             f"tune={tune!r} measures for one target, and {target!r} are {len(targets)}; leave it "
             "out, or compile for each alone"
         )
+    sizes = None
+    if shapes or buckets:
+        model = proto = load(model)
+        sizes = sizes_of(proto, shapes, buckets)
+    if sizes is not None and (len(targets) > 1 or tune in ("warmup", "online")):
+        what = f"tune={tune!r}" if tune != "off" else f"target={target!r}"
+        raise CompilerError(
+            f"{what} is for a model of one size, and shapes= asks for {len(sizes.buckets)} "
+            "programs; give one target and leave tune out, or one size"
+        )
     artifacts: list[Artifact] = []
     for name in targets:
         base = _base(name, precision, tune)
         by = replace(options, target=canonical(name))
         chosen = given_device(name, base, device)
+        if sizes is not None:
+            one = partial(_of_family, proto, values, by, base, chosen, progress)
+            return BucketedModel(compile_family(sizes, one), count or None)
         if tune in ("warmup", "online"):
             return tuned_model(model, shapes, values, by, base, chosen, budget, progress)
         steps = CompilationSteps(progress)
         run = Compilation(by, base, steps, one_of_several=len(targets) > 1)
         artifacts += run.from_onnx(model, shapes, values, chosen, [by])
     return compiled_model(together(artifacts))
+
+
+def _of_family(
+    model: Any,
+    values: Mapping[str, Any] | None,
+    options: CompileOptions,
+    base: Device,
+    device: Device | None,
+    progress: Progress | None,
+    shapes: Mapping[str, Any],
+    pool: WeightPool,
+) -> Artifact:
+    """The program of a model for one of its sizes, with its weights in the pool."""
+    run = Compilation(options, base, CompilationSteps(progress), pool=pool)
+    [made] = run.from_onnx(model, shapes, values, device, [options])
+    return made
 
 
 def _base(target: str, precision: Precision, tune: Tune) -> Device:

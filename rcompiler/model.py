@@ -5,10 +5,9 @@ Loading imports numpy, the runtime and the checker; the compiler only when `stag
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from rcompiler.errors import ArtifactError, CompilerError, DeviceError, Schedule
 from rcompiler.report import Report
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.container import shown
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.gpu.executable import GpuExecutable
 from rcompiler.runtime.gpu.image import GpuImage
@@ -180,8 +178,8 @@ class CompiledModel(Explained, Portable, Executable):
             ScheduleError: its schedule is not proved right.
             DeviceError: memory or threads are refused.
         """
-        # plans are of one model: a copy runs what serves now
-        kept = {name: value for name, value in options.items() if name != "plans"}
+        # these are of one model: a copy runs what serves now
+        kept = {n: value for n, value in options.items() if n not in ("plans", "turns")}
         self._options = {"eus": eus, **kept}
         super().__init__(artifact, eus, validate=prove, **options)
 
@@ -208,7 +206,6 @@ class GpuModel(Explained, Portable, GpuExecutable):
 
 
 Model = CompiledModel | GpuModel
-Key = str | os.PathLike[str] | bytes
 
 
 def model_of(artifact: Artifact, eus: int | None = None, **options: Any) -> Model:
@@ -235,49 +232,6 @@ def model_of(artifact: Artifact, eus: int | None = None, **options: Any) -> Mode
     return model
 
 
-def load(
-    path: str | Path,
-    eus: int | None = None,
-    *,
-    full: bool = False,
-    sha256: str | None = None,
-    key: Key | None = None,
-    **options: Any,
-) -> Model:
-    """Load a saved model, check the proof of its schedule and make it ready to run.
-
-    Args:
-        path: an `.rcx` file.
-        eus, **options: as for `Executable`; for a GPU `device` (its number) and as for
-            `GpuExecutable`.
-        full: check the sha256 of large weights, too, which takes as long as reading them.
-        sha256: load the file only if this (64 hex digits) is its digest.
-        key: a public Ed25519 key (PEM; a path, or bytes): load the file only if `path`.sig is its
-            signature, see `signing.sign`.
-
-    Returns:
-        A model that is ready to run: a CompiledModel, or for a GPU a GpuModel.
-
-    Raises:
-        ArtifactError: the file is no compiled model, is damaged, or is not the one that was asked
-            for.
-        ScheduleError: its schedule breaks a law of schedules.
-        DeviceError: this machine cannot run it, or gives it no memory or threads.
-        ToolError: `key` needs the package cryptography.
-    """
-    if not isinstance(path, str | os.PathLike):
-        raise ArtifactError(f"load: {shown(path)} is not a path; give that of an .rcx file")
-    if key is not None:
-        from rcompiler.driver.signing import signed_digest
-
-        digest = signed_digest(Path(path), key)
-        if sha256 is not None and str(sha256).lower() != digest:
-            raise ArtifactError(f"{shown(path)}: its sha256 is {digest}; do not run this file")
-        sha256 = digest
-    artifact = Artifact.load(Path(path), full=full, sha256=sha256)
-    return _ready(str(path), artifact, eus, options)
-
-
 def load_bytes(data: bytes, eus: int | None = None, **options: Any) -> Model:
     """A model of the bytes of an `.rcx` file, checked as `load` checks the file.
 
@@ -286,21 +240,23 @@ def load_bytes(data: bytes, eus: int | None = None, **options: Any) -> Model:
         eus, **options: as for `load`.
 
     Raises:
-        ArtifactError: the bytes are no compiled model, or are damaged.
+        ArtifactError: the bytes are no compiled model of one size, or are damaged.
         ScheduleError: its schedule breaks a law of schedules.
         DeviceError: this machine cannot run it, or gives it no memory or threads.
     """
-    return _ready("the bytes of a model", Artifact.from_bytes(data), eus, options)
+    with being_loaded("the bytes of a model"):
+        return model_of(Artifact.from_bytes(data), eus, **options)
 
 
-def _ready(name: str, artifact: Artifact, eus: int | None, options: Mapping[str, Any]) -> Model:
-    """The model of what was read, with its name in what is said of it."""
+@contextmanager
+def being_loaded(name: str) -> Iterator[None]:
+    """What is said of a model that is loaded has the name of what was read."""
     try:
         with room_for("loading the model"):
-            return model_of(artifact, eus, **options)
+            yield
     except CompilerError as error:
         if type(error) is ScheduleError:
             raise ScheduleError(f"{name}: {error}", error.rule) from None
-        if type(error) is ArtifactError:
+        if type(error) is ArtifactError and not str(error).startswith(name):
             raise ArtifactError(f"{name}: {error}") from None
         raise

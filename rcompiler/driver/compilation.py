@@ -41,6 +41,7 @@ from rcompiler.passes import Element, find
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.constants.model_context import ModelContext, context_of
 from rcompiler.passes.constants.storing import storage_of
+from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.passes.ir.clone import copy_module
 from rcompiler.passes.roller_tile import Decide, tile_operators
 from rcompiler.passes.schedule.tables import (
@@ -50,6 +51,7 @@ from rcompiler.passes.schedule.tables import (
     proved_tables,
     write_constants,
 )
+from rcompiler.passes.vdevice_pool_weights import VdevicePoolWeights
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_cpu import RcCpu
 from rcompiler.pipelines.rc_gpu import RcGpu
@@ -81,6 +83,8 @@ class Compilation:
 
     target: what code is generated for, with default figures if it is this host. steps: told of
     each, None for nobody. one_of_several: whether the file has the model for other targets, too.
+    pool: the weights of its programs for other sizes, which those of this one are added to; the
+    artifacts then have none of their own.
     """
 
     def __init__(
@@ -90,7 +94,9 @@ class Compilation:
         steps: CompilationSteps | None,
         *,
         one_of_several: bool = False,
+        pool: WeightPool | None = None,
     ) -> None:
+        self._pool = pool
         self.steps = CompilationSteps(None) if steps is None else steps
         self._options, self._one_of_several = options, one_of_several
         self._base = target
@@ -136,7 +142,7 @@ class Compilation:
     ) -> list[Artifact]:
         """One attempt, with the optional passes that are not left out."""
         self._texts = StageTexts()
-        context = dialects.load(ModelContext(imported.constants))
+        context = dialects.load(ModelContext(imported.constants, self._pool))
         with self._texts.blamed(), context, ir.Location.unknown():
             found = self._from_linalg(self._parsed(imported, context), schedulers)
         notes = [str(each) for each in self.optional.notes]
@@ -145,7 +151,7 @@ class Compilation:
     def to_operators(self, imported: Imported) -> ir.Module:
         """S1 -> S2 in a context of its own, for `from_operators`."""
         self._texts = StageTexts()
-        context = dialects.load(ModelContext(imported.constants))
+        context = dialects.load(ModelContext(imported.constants, self._pool))
         with self._texts.blamed(), context, ir.Location.unknown():
             module = self._parsed(imported, context)
             self.to_rtask(module)
@@ -218,7 +224,8 @@ class Compilation:
 
     def _scheduled(self, module: ir.Module, by: CompileOptions) -> Artifact:
         """An S3 module as `by` schedules it; it becomes S4, and code."""
-        self._run(module, self.lowering(by).to_vdevice())
+        pooled = [] if self._pool is None else [VdevicePoolWeights()]
+        self._run(module, [*self.lowering(by).to_vdevice(), *pooled])
         return self.from_schedule(module, by)
 
     def from_schedule(self, module: ir.Module, scheduler: CompileOptions) -> Artifact:
@@ -282,6 +289,8 @@ class Compilation:
         inputs, outputs = tables.sizes()
         total = sum((*tables.memory(), *inputs, *outputs))
         require(total, "inputs, outputs, weights and temporary tensors of the model")
+        if self._pool is not None:
+            return tables, Weights(np.empty(0, np.uint8), Storage())
         weights = arena(tables.memory()[1], "weights of the model")
         arrays = context_of(module.operation).arrays
         placed = write_constants(module.operation, arrays, weights)

@@ -23,11 +23,14 @@ from typing import Any
 import numpy as np
 
 from rcompiler import errors
+from rcompiler.bucketed import BucketedModel
 from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_model
 from rcompiler.errors import CompilerError, InvalidModel, ScheduleError, ScheduleTextError
 from rcompiler.model import Model
 from rcompiler.options import Precision, checked_cache, policy_of
+from rcompiler.runtime import family
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.family import Family
 from rcompiler.runtime.memory import (
     address_space_left,
     address_space_limit,
@@ -52,7 +55,7 @@ def space_is_scarce() -> bool:
     return left is not None and left < _AMPLE and _CHILD not in os.environ
 
 
-def compile_onnx(model: Any, **options: Any) -> Model | CrossCompiledModel:
+def compile_onnx(model: Any, **options: Any) -> Model | CrossCompiledModel | BucketedModel:
     """As `compile.compile_onnx`, in a process of its own; this one loads no compiler.
 
     Raises also DeviceError: the process needed more address space than its limit.
@@ -62,7 +65,10 @@ def compile_onnx(model: Any, **options: Any) -> Model | CrossCompiledModel:
         options["policy"] = policy_of(options["policy"])
     if hasattr(model, "SerializeToString"):  # onnx.ModelProto
         model = model.SerializeToString()
-    return compiled_model(_answered(("onnx", model, options), progress))
+    found = _answered(("onnx", model, options), progress)
+    if isinstance(found, Family):
+        return BucketedModel(found, options.get("eus"))
+    return compiled_model(found)
 
 
 def compile_schedule(
@@ -105,10 +111,12 @@ def compile_schedule(
         "machine_code": machine_code,
         "cache": checked_cache(cache),
     }
-    return compiled_model(_answered(("schedule", text, arrays, options), progress))
+    found = _answered(("schedule", text, arrays, options), progress)
+    assert isinstance(found, Artifact)
+    return compiled_model(found)
 
 
-def _answered(request: tuple[Any, ...], progress: Progress | None) -> Artifact:
+def _answered(request: tuple[Any, ...], progress: Progress | None) -> Artifact | Family:
     with tempfile.TemporaryDirectory(prefix="rc-compile-") as name:
         folder = Path(name)
         # Policies and devices are objects of the caller's. Only this process can write into the
@@ -135,7 +143,7 @@ def _answered(request: tuple[Any, ...], progress: Progress | None) -> Artifact:
         _warn_again(folder)
         if child.returncode == 0:
             # Not mapped: the file goes when this returns, and would keep its blocks on the disk.
-            return Artifact.load(folder / MODEL, mapped=False)
+            return family.load(folder / MODEL, mapped=False)
         raise _failure(folder, child.returncode)
 
 

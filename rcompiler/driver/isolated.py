@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler import errors
+from rcompiler.bucketed import BucketedModel
 from rcompiler.driver.cross_compiled import CrossCompiledModel
 from rcompiler.driver.isolate import ERROR, MODEL, REQUEST, WARNINGS, Progress
 from rcompiler.errors import CompilerError, ScheduleTextError
@@ -39,7 +40,7 @@ def main() -> int:
         kind, *request = pickle.load(file)
     try:
         with _recorded(folder / WARNINGS):
-            make: Callable[..., Model | CrossCompiledModel | Artifact] = (
+            make: Callable[..., Model | CrossCompiledModel | BucketedModel | Artifact] = (
                 _of_onnx if kind == "onnx" else _of_schedule
             )
             make(*request, progress=progress).save(folder / MODEL)
@@ -66,7 +67,7 @@ def _place(error: CompilerError) -> tuple[str, int, int] | None:
 
 def _of_onnx(
     model: Any, options: Mapping[str, Any], progress: Progress
-) -> Model | CrossCompiledModel:
+) -> Model | CrossCompiledModel | BucketedModel:
     from rcompiler.compile import compile_onnx
 
     return compile_onnx(model, **options, progress=progress)

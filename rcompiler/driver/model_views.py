@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.container import shown
-from rcompiler.runtime.program import Tensor
 from rcompiler.support.html_table import html_table
+
+
+class Named(Protocol):
+    """A tensor of a signature."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int | str, ...]: ...
+    @property
+    def dtype(self) -> str: ...
+
 
 _MOST_LINES = 8  # of inputs, and of outputs: a decoder has one of each for every layer
 
@@ -24,6 +36,30 @@ def model_text(what: str, artifact: Artifact, eus: int, closed: bool) -> str:
         _title(what, artifact, eus, closed),
         *_lines("input", artifact.inputs),
         *_lines("output", artifact.outputs),
+    ]
+    return "<" + "\n  ".join(lines) + ">"
+
+
+def family_text(
+    what: str,
+    artifact: Artifact,
+    eus: int,
+    closed: bool,
+    sides: tuple[Sequence[Named], Sequence[Named]],
+    sizes: str,
+) -> str:
+    """The same of a model for several sizes.
+
+    Args:
+        what, artifact, eus, closed: as of `model_text`, of one of its programs.
+        sides: inputs and outputs.
+        sizes: as text.
+    """
+    inputs, outputs = sides
+    lines = [
+        f"{_title(what, artifact, eus, closed)}, for {sizes}",
+        *_lines("input", inputs),
+        *_lines("output", outputs),
     ]
     return "<" + "\n  ".join(lines) + ">"
 
@@ -56,8 +92,9 @@ def _title(what: str, artifact: Artifact, eus: int, closed: bool) -> str:
     return f"{what} for {shown(target)} on {units}{', closed' if closed else ''}"
 
 
-def _lines(side: str, tensors: Sequence[Tensor]) -> Iterator[str]:
+def _lines(side: str, tensors: Sequence[Named]) -> Iterator[str]:
     for tensor in tensors[:_MOST_LINES]:
-        yield f"{side} {shown(tensor.name)}: {tensor.dtype}{list(tensor.shape)}"
+        shape = ", ".join(shown(n) if isinstance(n, str) else str(n) for n in tensor.shape)
+        yield f"{side} {shown(tensor.name)}: {tensor.dtype}[{shape}]"
     if len(tensors) > _MOST_LINES:
         yield f"... and {len(tensors) - _MOST_LINES} more {side}s"

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -47,11 +47,14 @@ from rcompiler.runtime.untrusted import integer, integers, string, strings
 
 __all__ = ["Artifact", "KernelEntry", "Program", "Tensor"]
 
+_T = TypeVar("_T")
+
 _BYTES = Path("the bytes of a model")  # what messages call them, in the place of a path
 _STAGE = "stage:"
 _MAX_STAGE = 1 << 30
-_WEIGHTS = "weights"
-_DECISIVE = ("clocks", "code", "tables", _WEIGHTS)  # sections
+WEIGHTS = "weights"
+BUCKETS = "buckets"  # of a file with programs for several sizes, see `runtime.family`
+_DECISIVE = ("clocks", "code", "tables", WEIGHTS)  # sections
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,10 +107,7 @@ class Artifact:
         constants = self.constants
         if constants.dtype != np.uint8 or constants.ndim != 1:
             raise ArtifactError("artifact: constants must be one block of bytes (uint8[n])")
-        if address(constants) % ALIGNMENT or not constants.flags.c_contiguous:
-            aligned = aligned_empty(constants.shape, constants.dtype)
-            aligned[:] = constants
-            object.__setattr__(self, "constants", aligned)
+        object.__setattr__(self, "constants", _aligned(constants))
 
     @property
     def written(self) -> tuple[Tensor, ...]:
@@ -218,7 +218,7 @@ class Artifact:
             room_for(f"{container.shown(path)}: reading it"),
             container.reading(Path(path), full, mapped, sha256) as (header, sections, file),
         ):
-            return _checked(path, header, sections, full, file)
+            return checked(path, header, sections, full, file)
 
     @staticmethod
     def from_bytes(data: bytes) -> "Artifact":
@@ -231,13 +231,7 @@ class Artifact:
             ArtifactError: they are no compiled model, or are damaged.
             DeviceError: there is not enough memory.
         """
-        if not isinstance(data, bytes):
-            raise ArtifactError(
-                f"{container.shown(data)} is not bytes; give those of a model, or load its file"
-            )
-        with room_for(f"{_BYTES}: reading them"):
-            read = container.parsed(_BYTES, np.frombuffer(data, np.uint8), full=True)
-            return _checked(_BYTES, *read, full=True)
+        return of_bytes(data, checked)
 
     def _whole(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and sections of the file."""
@@ -246,14 +240,25 @@ class Artifact:
 
     def _alone(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The same of a file of this level alone."""
+        header, sections = self.without_weights()
+        own, weights = self.weights()
+        return {**header, **own}, dict(sorted({**sections, **weights}.items()))
+
+    def without_weights(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Header and sections of the file, but for those that `weights` gives."""
         header, sections = self._header(), self._sections()
         header |= {"certificate": self.certificate, "provenance": dict(self.provenance)}
-        if self.storage.recipes:
-            header[_WEIGHTS] = self.storage.header(self.constants)
-            sections[_WEIGHTS] = self.storage.section(self.constants)
+        del sections[WEIGHTS]
         for name in self.stages:
             sections[_STAGE + name] = _packed(self.stages, name)
         return header, dict(sorted(sections.items()))
+
+    def weights(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What header and sections of the file have of the weights."""
+        if not self.storage.recipes:
+            return {}, {WEIGHTS: self.constants}
+        header = {WEIGHTS: self.storage.header(self.constants)}
+        return header, {WEIGHTS: self.storage.section(self.constants)}
 
     def _header(self) -> dict[str, Any]:
         """The part of the header that decides the results, as the certificate covers it."""
@@ -280,11 +285,27 @@ class Artifact:
             "clocks": np.frombuffer(self.clocks, np.uint8),
             "code": code.packed(),
             "tables": tables.view(np.uint8),
-            _WEIGHTS: self.constants,
+            WEIGHTS: self.constants,
         }
 
 
-def _checked(
+def of_bytes(data: bytes, check: Callable[..., _T]) -> _T:
+    """What the bytes of a file hold. check: as `checked`.
+
+    Raises:
+        ArtifactError: they are no compiled model, or are damaged.
+        DeviceError: there is not enough memory.
+    """
+    if not isinstance(data, bytes):
+        raise ArtifactError(
+            f"{container.shown(data)} is not bytes; give those of a model, or load its file"
+        )
+    with room_for(f"{_BYTES}: reading them"):
+        read = container.parsed(_BYTES, np.frombuffer(data, np.uint8), full=True)
+        return check(_BYTES, *read, full=True)
+
+
+def checked(
     path: str | Path,
     header: Mapping[str, Any],
     sections: Mapping[str, np.ndarray],
@@ -295,6 +316,11 @@ def _checked(
 
     full, file: see `storage.loaded`.
     """
+    if BUCKETS in header:
+        raise ArtifactError(
+            f"{path}: it holds programs for several sizes of its inputs, and one is wanted here; "
+            "compile the model for one size, or load the file with rcompiler.load"
+        )
     if LEVELS in header:
 
         def read() -> tuple[list[Level], list[Needs]]:
@@ -304,16 +330,80 @@ def _checked(
 
         levels, needs = container.decoded(str(path), read)
         return _taken(
-            levels, needs, lambda level: _checked(path, level.header, level.joined(), full, file)
+            levels, needs, lambda level: checked(path, level.header, level.joined(), full, file)
         )
+    described = container.decoded(str(path), lambda: header["sections"])
+    weights = shared_weights(path, header, sections, full, file)
+    return certified(path, header, sections, described, weights)
 
-    def decode() -> tuple[Artifact, str, Mapping[str, Any]]:
+
+def _aligned(block: np.ndarray) -> np.ndarray:
+    """The same bytes where vector loads of any width are aligned; a copy only where it must be."""
+    if not address(block) % ALIGNMENT and block.flags.c_contiguous:
+        return block
+    aligned = aligned_empty(block.shape, block.dtype)
+    aligned[:] = block
+    return aligned
+
+
+class SharedWeights(NamedTuple):
+    """Weights that were read, how the file keeps them, and what is certified of them. mapped:
+    whether the bytes of the file stay."""
+
+    constants: np.ndarray
+    storage: Storage
+    described: Mapping[str, Any]
+    mapped: bool
+
+
+def shared_weights(
+    path: str | Path,
+    header: Mapping[str, Any],
+    sections: Mapping[str, np.ndarray],
+    full: bool,
+    file: MappedFile | None,
+) -> SharedWeights:
+    """The weights of a file that is whole. Raises ArtifactError unless they are consistent.
+
+    full, file: see `storage.loaded`.
+    """
+
+    def read() -> SharedWeights:
+        made = header.get(WEIGHTS)
+        if made is None:
+            described = header["sections"][WEIGHTS]
+            return SharedWeights(_aligned(sections[WEIGHTS]), Storage(), described, True)
         with _named(path):
-            weighed = _with_weights(header, sections, full, file)
-        return _decode(header, *weighed)
+            weights, kept = storage.loaded(made, sections[WEIGHTS], full, file)
+        return SharedWeights(weights, kept, made, file is not None)
 
-    artifact, claimed, described = container.decoded(str(path), decode)
-    if claimed != _certificate(artifact._header(), described):
+    return container.decoded(str(path), read)
+
+
+def certified(
+    path: str | Path,
+    header: Mapping[str, Any],
+    sections: Mapping[str, np.ndarray],
+    described: Mapping[str, Any],
+    weights: SharedWeights,
+) -> Artifact:
+    """The artifact of what a file says of it. Raises ArtifactError unless it is consistent.
+
+    sections, described: those of the weights are not looked at.
+    """
+
+    def decode() -> tuple[Artifact, str]:
+        own = {name: data for name, data in sections.items() if name != WEIGHTS}
+        if not weights.mapped:  # the bytes of the file, of which the weights are a copy, may go
+            own = {name: data.copy() for name, data in own.items()}
+        return _decode(header, {**own, WEIGHTS: weights.constants}, weights.storage)
+
+    artifact, claimed = container.decoded(str(path), decode)
+
+    def facts() -> str:
+        return _certificate(artifact._header(), {**described, WEIGHTS: weights.described})
+
+    if claimed != container.decoded(str(path), facts):
         raise ArtifactError(f"{path}: the certificate is not of this content; compile again")
     artifact.__dict__["certificate"] = claimed
     with _named(path):
@@ -362,22 +452,6 @@ def _named(path: str | Path) -> Iterator[None]:
         raise ArtifactError(f"{path}: {error}") from None
 
 
-def _with_weights(
-    header: Mapping[str, Any],
-    sections: Mapping[str, np.ndarray],
-    full: bool,
-    file: MappedFile | None,
-) -> tuple[Mapping[str, np.ndarray], Storage, Mapping[str, Any]]:
-    """The sections with all weights, how the file keeps those, and what is certified of each."""
-    described, made = header["sections"], header.get(_WEIGHTS)
-    if made is None:
-        return sections, Storage(), described
-    weights, kept = storage.loaded(made, sections[_WEIGHTS], full, file)
-    if file is None:  # the bytes of the file, of which the weights are a copy, may go
-        sections = {name: data.copy() for name, data in sections.items() if name != _WEIGHTS}
-    return {**sections, _WEIGHTS: weights}, kept, {**described, _WEIGHTS: made}
-
-
 def _packed(texts: Mapping[str, str], name: str) -> np.ndarray:
     if isinstance(texts, _Texts):
         return texts.packed(name)
@@ -404,10 +478,8 @@ def _encode_program(program: Program) -> dict[str, Any]:
     }
 
 
-def _decode(
-    header: Any, sections: Mapping[str, np.ndarray], kept: Storage, described: Mapping[str, Any]
-) -> tuple[Artifact, str, Mapping[str, Any]]:
-    """Dataclasses from untrusted JSON, the certificate, and what it is of; wrong types raise what
+def _decode(header: Any, sections: Mapping[str, np.ndarray], kept: Storage) -> tuple[Artifact, str]:
+    """Dataclasses from untrusted JSON, and the certificate; wrong types raise what
     `container.decoded` catches."""
     words = sections["tables"].view("<i8")
     programs = []
@@ -442,7 +514,7 @@ def _decode(
             IndexCheck(integer(first), integer(last), string(reader))
             for first, last, reader in header.get("checks", [])
         ),
-        constants=sections[_WEIGHTS],
+        constants=sections[WEIGHTS],
         storage=kept,
         target=code.target,
         cpu_flags=code.cpu_flags,
@@ -457,7 +529,7 @@ def _decode(
             }
         ),
     )
-    return artifact, string(header["certificate"]), described
+    return artifact, string(header["certificate"])
 
 
 def _decode_program(entry: Any, streams: tuple[np.ndarray, ...]) -> Program:

@@ -26,6 +26,7 @@ from rcompiler.runtime.plans import Plans, check_plans, serve_plans
 from rcompiler.runtime.run_delay import RunDelay
 from rcompiler.runtime.thread_schedule import combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
+from rcompiler.runtime.turns import Turn, Turns
 
 _Array = np.ndarray  # a name that the path of every call looks up
 
@@ -55,6 +56,7 @@ class Executable(HeldModel):
         timed: bool = False,
         validate: Callable[[Artifact], None] | None = None,
         plans: Plans | None = None,
+        turns: Turns | None = None,
     ) -> None:
         """Check, load the code, reserve the arena, start the threads.
 
@@ -72,6 +74,8 @@ class Executable(HeldModel):
             validate: the full proof (no race, no deadlock) over the artifact's programs; raises to
                 refuse. Called after the structural check, before any code is loaded.
             plans: other plans of the same model, and who chooses between them and the artifact.
+            turns: threads and an arena that it shares with other models; without other plans, and
+                not timed.
 
         Raises:
             ArtifactError: the artifact contradicts itself or needs another CPU.
@@ -97,7 +101,8 @@ class Executable(HeldModel):
         self.inputs, self.outputs = artifact.inputs, artifact.outputs
         self.eus = _threads(artifact, eus)
         most = max(each.arena_bytes for each in (artifact, *others))
-        self._arena = arena(most, "temporary tensors of the model")
+        own_arena = partial(arena, most, "temporary tensors of the model")
+        self._arena = own_arena() if turns is None else turns.arena
         self._parameters = parameters(artifact.inputs, artifact.ranges)
         self._takes = list(enumerate(parameter.take for parameter in self._parameters))
         self._outputs = [Parameter(tensor, "output") for tensor in self.outputs]
@@ -111,6 +116,10 @@ class Executable(HeldModel):
         )
         paced = partial(_PlanOfModel, eus=self.eus, waiting=waiting, pin=pin, timed=timed)
         plan = paced(artifact)
+        self._launcher: Launcher | Turn
+        if turns is not None:
+            self._launcher = turns.join(plan)
+            return
         if plans is None:
             self._launcher = Launcher(plan.serving)
             return

@@ -181,8 +181,12 @@ class Launcher:
         with process.lock:
             self._team(process)
 
-    def run(self, bases: int | bytes) -> None:
-        """Run once. bases: the table of base addresses, or the address of one.
+    def run(self, bases: int | bytes, prepare: Callable[[Team], None] | None = None) -> None:
+        """Run once.
+
+        Args:
+            bases: the table of base addresses, or the address of one.
+            prepare: called with the team before it starts.
 
         Raises:
             DeviceError: closed, or the schedule stopped (see `Waiting.limit_s`).
@@ -190,6 +194,8 @@ class Launcher:
         process = self._processes.get(getpid()) or self._process()
         with process.lock:
             team = process.team or self._team(process)
+            if prepare is not None:
+                prepare(team)
             result = team.start(bases)
             if result:
                 team.failed(result)

@@ -15,21 +15,27 @@ from torch_mlir import ir
 from rcompiler.errors import InvalidModel, PipelineError
 from rcompiler.linalg.element_types import numpy_type
 from rcompiler.passes.constants.fold import constant_keys
+from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.runtime.deferred import Constant
 
 
 class ModelContext(ir.Context):
     """arrays: by their keys, those of the module; passes that fold constants replace them. notes:
-    what passes have to say of the model, for its report.
+    what passes have to say of the model, for its report. pool: the weights of the model's programs
+    for other sizes.
     """
 
     arrays: Mapping[str, Constant]
     notes: list[str]
+    pool: WeightPool | None
 
-    def __init__(self, arrays: Mapping[str, Constant] | None = None) -> None:
+    def __init__(
+        self, arrays: Mapping[str, Constant] | None = None, pool: WeightPool | None = None
+    ) -> None:
         super().__init__()
         self.arrays = {} if arrays is None else dict(arrays)
         self.notes = []
+        self.pool = pool
 
 
 def context_of(module: ir.Operation) -> ModelContext:

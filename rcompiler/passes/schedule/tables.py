@@ -162,7 +162,7 @@ def write_constants(
     for program in ops_in_module(module, "vdevice.program"):
         for op in ops_of(program.regions[0].blocks[0]):
             if op.name == "vdevice.buffer" and "value" in op.attributes:
-                array = _constant_of(op.attributes["value"], constants)
+                array = constant_of(op.attributes["value"], constants)
                 offset, size = (integer(op, n) for n in ("offset", "bytes"))
                 if array.nbytes != size:
                     name = string(op, "sym_name")
@@ -176,7 +176,10 @@ def write_constants(
     return placed
 
 
-def _constant_of(attribute: ir.Attribute, constants: Mapping[str, Constant]) -> Constant:
+def constant_of(attribute: ir.Attribute, constants: Mapping[str, Constant]) -> Constant:
+    """The elements of a constant: those in the text, or the array that it names. Raises
+    ArtifactError if that is missing.
+    """
     key = resource_key(attribute)
     if key is None:
         return dense_array(ir.DenseElementsAttr(attribute))

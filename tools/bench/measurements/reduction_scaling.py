@@ -79,13 +79,13 @@ def _run(options: argparse.Namespace) -> int:
 
 def _measured(each: Reduction, options: argparse.Namespace) -> dict[str, float]:
     import rcompiler
+    from rcompiler.bucketed import BucketedModel
     from rcompiler.tools._measure import interleaved, medians, ratio
 
     proto = each.model()
     x = np.random.default_rng(0).standard_normal(each.shape).astype(np.float32)
-    one, several = (
-        rcompiler.compile_onnx(proto, eus=eus).bind({"x": x}) for eus in (1, options.eus)
-    )
+    models = [rcompiler.compile_onnx(proto, eus=eus) for eus in (1, options.eus)]
+    one, several = (m.bind({"x": x}) for m in models if not isinstance(m, BucketedModel))
     times = interleaved(
         {"one": one, "eus": several}, options.rounds, options.seconds / options.rounds
     )

@@ -1,0 +1,269 @@
+"""A model with programs for several sizes of its inputs: each call runs the one that fits.
+
+Loading imports numpy, the runtime and the checker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rcompiler.driver.model_views import family_text
+from rcompiler.errors import ArtifactError, ShapeError
+from rcompiler.model import Model, being_loaded, model_of
+from rcompiler.report import Report
+from rcompiler.runtime.arguments import call_arguments
+from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.closing import Closable
+from rcompiler.runtime.container import shown
+from rcompiler.runtime.family import Family, from_bytes
+from rcompiler.runtime.gpu.image import GpuImage
+from rcompiler.runtime.memory import room_for
+from rcompiler.runtime.outputs import Outputs
+from rcompiler.runtime.threads import Waiting
+from rcompiler.runtime.turns import Turns
+
+_MOST_SHAPES = 1 << 12  # that are remembered with their program
+
+
+@dataclass(frozen=True)
+class SizedTensor:
+    """An input or output of a model for several sizes.
+
+    Attributes:
+        name: as in the ONNX model.
+        shape: numbers, and the names of sizes that differ between calls; of an output "?" where its
+            size follows from others.
+        dtype: name of the type in numpy or ml_dtypes.
+    """
+
+    name: str
+    shape: tuple[int | str, ...]
+    dtype: str
+
+
+class BucketedModel(Closable):
+    """numpy in, list of numpy out, for all sizes that it has a program for.
+
+    On a CPU all programs run on the same threads, and have one arena and one block of weights. On a
+    GPU each has its own weights in device memory.
+
+    Attributes:
+        inputs, outputs: name, shape, dtype of each, in the order of the call and of the result.
+        family: what is run, and all that is known of it.
+    """
+
+    def __init__(
+        self,
+        family: Family,
+        eus: int | None = None,
+        *,
+        timed: bool = False,
+        wait_limit_s: float = 20.0,
+        **options: Any,
+    ) -> None:
+        """Prove the schedules of all programs, load their code, start the threads.
+
+        Args:
+            family: what is run.
+            eus, timed, wait_limit_s, **options: as of `CompiledModel` or `GpuModel`.
+
+        Raises:
+            ArtifactError, ScheduleError, DeviceError: as of these.
+        """
+        family.check()
+        self.family = family
+        self._options = {
+            "eus": eus,
+            "timed": timed,
+            "wait_limit_s": Waiting(limit_s=wait_limit_s).limit_s,
+            **options,
+        }
+        each: dict[str, Any] = {**options, "timed": timed, "wait_limit_s": wait_limit_s}
+        on_gpu = isinstance(family.programs[0].image, GpuImage)
+        self._turns: Turns | None = None
+        if not on_gpu and not timed:
+            most = max(program.arena_bytes for program in family.programs)
+            each["turns"] = self._turns = Turns(most, wait_limit_s)
+        self._models = [model_of(program, eus, **each) for program in family.programs]
+        if self._turns is not None:
+            self._turns.begin()
+        self._known: dict[tuple[tuple[int, ...], ...], Model] = {}
+        self.inputs = tuple(
+            SizedTensor(t.name, family.shape(t.name), t.dtype) for t in self._largest.inputs
+        )
+        self.outputs = tuple(
+            SizedTensor(t.name, self._output_shape(n), t.dtype)
+            for n, t in enumerate(self._largest.outputs)
+        )
+
+    def __call__(self, *args: object, **kwargs: object) -> Outputs[np.ndarray]:
+        """Run one inference.
+
+        Args: as of `Executable.__call__`, of any sizes that the model has a program for.
+
+        Returns:
+            A list of one new array per output, with the shape that the inputs lead to.
+
+        Raises:
+            ShapeError: also where inputs disagree on a size, or there is no program for it.
+            RangeError, DeviceError: as of `Executable.__call__`.
+        """
+        arrays = call_arguments(self._first.inputs, args, kwargs)
+        shapes = tuple(_shape(array) for array in arrays)
+        model = self._known.get(shapes) or self._chosen(shapes)
+        return model(*arrays)
+
+    def program(self, **sizes: int) -> Model:
+        """The model that runs inputs of these sizes: to bind memory to it, or to ask for its times.
+
+        Args:
+            **sizes: by symbol; of those that are left out any.
+
+        Raises:
+            ShapeError: there is no such symbol, or no program for these sizes.
+        """
+        names = self.family.symbols
+        for name in sizes:
+            if name not in names:
+                raise ShapeError(f"the model has no size '{name}'; it has: {', '.join(names)}")
+        return self._models[self.family.program_for([sizes.get(name, -1) for name in names])]
+
+    @property
+    def programs(self) -> list[tuple[dict[str, tuple[int, int]], Model]]:
+        """Of each program, by symbol, the least and the greatest size, and the model that runs."""
+        names = self.family.symbols
+        each = (dict(zip(names, sizes, strict=True)) for sizes in self.family.sizes)
+        return list(zip(each, self._models, strict=True))
+
+    @property
+    def eus(self) -> int:
+        """Execution units that it runs on."""
+        return self._largest.eus
+
+    @property
+    def artifact(self) -> Artifact:
+        """That of the program for the largest sizes."""
+        return self._largest.artifact
+
+    def stage(self, name: str) -> str:
+        """The text of a stage of the program for the largest sizes; see `CompiledModel.stage`.
+
+        Args:
+            name: of the stage.
+
+        Raises:
+            CompilerError: there is no such stage.
+        """
+        return self._largest.stage(name)
+
+    def report(self) -> Report:
+        """That of the program for the largest sizes, which names all others.
+
+        Raises:
+            CompilerError: the model carries no report.
+            ArtifactError: it is damaged.
+        """
+        count = len(self._models)
+        return self._largest.report().noted(
+            f"the largest of {count} programs over one block of weights, for "
+            f"{self.family.text()}; program(...) has the others"
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write one file with all programs.
+
+        Args:
+            path: of the file.
+
+        Raises:
+            ArtifactError: it cannot be written.
+        """
+        self.family.save(path)
+
+    @property
+    def closed(self) -> bool:
+        return self._largest.closed
+
+    def close(self) -> None:
+        """Stop the threads and give back the memory. Idempotent."""
+        for model in self._models:
+            model.close()
+
+    def __copy__(self) -> BucketedModel:
+        """A model of its own that runs the same.
+
+        Raises:
+            DeviceError: the model is closed, or there is no room for another.
+        """
+        self.check_open()
+        with room_for("copying the model"):
+            return BucketedModel(self.family, **self._options)
+
+    def __deepcopy__(self, memo: object) -> BucketedModel:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Raises DeviceError where the model is closed, or there is no room for its bytes."""
+        self.check_open()
+        return partial(_of_bytes, **self._options), (self.family.to_bytes(),)
+
+    def __repr__(self) -> str:
+        return family_text(
+            type(self).__name__,
+            self._largest.artifact,
+            self.eus,
+            self.closed,
+            (self.inputs, self.outputs),
+            shown(self.family.text()),
+        )
+
+    @property
+    def _first(self) -> Model:
+        return self._models[0]
+
+    @property
+    def _largest(self) -> Model:
+        tops = [tuple(top for _, top in sizes) for sizes in self.family.sizes]
+        return self._models[max(range(len(tops)), key=lambda n: (sum(tops[n]), n))]
+
+    def _chosen(self, shapes: tuple[tuple[int, ...], ...]) -> Model:
+        model = self._models[self.family.program_for(self.family.size_of(shapes))]
+        if len(self._known) >= _MOST_SHAPES:
+            self._known.clear()
+        self._known[shapes] = model
+        return model
+
+    def _output_shape(self, number: int) -> tuple[int | str, ...]:
+        """With the symbols that an axis has in all programs."""
+        family = self.family
+        shapes = [program.outputs[number].shape for program in family.programs]
+        found: list[int | str] = []
+        for sizes in zip(*shapes, strict=True):
+            if len({*sizes}) == 1:
+                found.append(sizes[0])
+                continue
+            same = (
+                symbol
+                for n, symbol in enumerate(family.symbols)
+                if all(s == own[n][1] for s, own in zip(sizes, family.sizes, strict=True))
+            )
+            found.append(next(same, "?"))
+        return tuple(found)
+
+
+def _of_bytes(data: bytes, **options: Any) -> BucketedModel:
+    """What was pickled."""
+    with being_loaded("the bytes of a model"):
+        found = from_bytes(data)
+        if not isinstance(found, Family):
+            raise ArtifactError("it has one size; load it with rcompiler.load")
+        return BucketedModel(found, **options)
+
+
+def _shape(array: object) -> tuple[int, ...]:
+    return array.shape if isinstance(array, np.ndarray) else np.shape(array)  # type: ignore[call-overload]

@@ -1,0 +1,32 @@
+"""Several sizes of one model, compiled one after the other over one block of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from rcompiler.frontend.sizes import Sizes
+from rcompiler.passes.constants.weight_pool import WeightPool
+from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.family import Family, together
+
+
+def compile_family(
+    sizes: Sizes, compile_one: Callable[[Mapping[str, Any], WeightPool], Artifact]
+) -> Family:
+    """The programs of a model.
+
+    Args:
+        sizes: what there shall be programs for.
+        compile_one: a program for the shapes of a binding, whose weights are in the pool.
+
+    Raises:
+        CompilerError: as `compile_one`, of the first that fails.
+    """
+    pool = WeightPool()
+    programs = [compile_one(binding, pool) for binding in sizes.bindings]
+    weights, storage = pool.block()
+    programs[0] = replace(programs[0], constants=weights, storage=storage)
+    axes = [sizes.axes[tensor.name] for tensor in programs[0].inputs]
+    return together(sizes.symbols, axes, sizes.buckets, programs)

@@ -1,0 +1,190 @@
+"""Several sizes of one model: what `shapes` asks for, as one binding of its dimensions a program.
+
+    shapes={"batch": (1, 4), "seq": range(1, 513)}
+
+asks for programs with a batch of 1 and of 4, and with every length up to 512. A tuple names sizes
+that have a program each. A range is cut into buckets: a program up to each of their tops takes
+every size below. Dimensions are named by their symbol, or by the input and the axis they are of.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onnx import ModelProto
+
+from rcompiler.errors import ShapeError
+
+from .signature import check_given
+
+MOST_BUCKETS = 64
+# Of a range, buckets begin at this part of its end: below, programs differ by little time.
+_FINEST = 32
+
+Interval = tuple[int, int]  # the least and the greatest size
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The programs of a model.
+
+    Attributes:
+        symbols: of the dimensions that differ between calls.
+        axes: by the names of inputs, of each axis the number of its symbol, None where it has none.
+        buckets: of each program the sizes it takes, an interval for each symbol.
+        bindings: the same as `import_onnx` wants them, in the same order.
+    """
+
+    symbols: tuple[str, ...]
+    axes: Mapping[str, tuple[int | None, ...]]
+    buckets: tuple[tuple[Interval, ...], ...]
+    bindings: tuple[Mapping[str, Any], ...]
+
+
+def sizes_of(
+    model: ModelProto,
+    shapes: Mapping[str, Any] | None,
+    tops: Mapping[str, Sequence[int]] | None = None,
+) -> Sizes | None:
+    """What `shapes` asks for; None where that is one program of one size.
+
+    Args:
+        model: whose inputs `shapes` speaks of.
+        shapes: by symbol a size, a tuple of sizes or a range; by input one of these for each axis.
+        tops: by symbol the greatest size of each bucket, in the place of those chosen here.
+
+    Raises:
+        ShapeError: `shapes` names what the model has not, a set of sizes is empty or no sizes, the
+            programs are too many, or the tops do not fit their range.
+    """
+    if shapes is None or not isinstance(shapes, Mapping):
+        return None
+    inputs = {value.name: value for value in model.graph.input}
+    sets: dict[str, tuple[int, ...] | range] = {}
+    fixed: dict[str, Any] = {}
+    by_axis: dict[str, list[Any]] = {}  # of an input, of each axis a size or the name of a set
+    for name, given in shapes.items():
+        if name not in inputs:
+            if (found := _set(name, given)) is None:
+                fixed[name] = given
+            else:
+                sets[name] = found
+        elif isinstance(given, tuple | list) and any(_set(name, each) for each in given):
+            by_axis[name] = []
+            for axis, each in enumerate(given):
+                symbol = _symbol(inputs[name], axis)
+                if (found := _set(symbol, each)) is not None:
+                    if sets.setdefault(symbol, found) != found:
+                        raise ShapeError(
+                            f"shapes: {name!r} and another entry want different sizes of "
+                            f"'{symbol}'; give them once"
+                        )
+                by_axis[name].append(each if found is None else symbol)
+        else:
+            fixed[name] = given
+    if not sets:
+        if tops:
+            raise ShapeError(f"buckets={dict(tops)!r}: shapes has no range that they could cut")
+        return None
+    check_given(model, dict.fromkeys(shapes, 1), {})
+    symbols = tuple(sets)
+    intervals = [_intervals(symbol, sets[symbol], tops, len(symbols)) for symbol in symbols]
+    if (count := math.prod(map(len, intervals))) > MOST_BUCKETS:
+        raise ShapeError(
+            f"shapes={dict(shapes)!r} asks for {count} programs; at most {MOST_BUCKETS} are made "
+            "of one model. Give fewer sizes, or buckets= with fewer tops"
+        )
+    buckets = tuple(itertools.product(*intervals))
+    return Sizes(
+        symbols,
+        {name: tuple(_axes(value, symbols, by_axis.get(name))) for name, value in inputs.items()},
+        buckets,
+        tuple(_binding(fixed, by_axis, sets, symbols, bucket) for bucket in buckets),
+    )
+
+
+def series(low: int, high: int) -> tuple[int, ...]:
+    """Tops of the buckets of the sizes from `low` to `high`: 2^k and 3 * 2^k, so that no size is
+    padded by more than a half of it; those below a small part of `high` are one bucket.
+    """
+    powers = (2**k for k in range(high.bit_length()))
+    tops = sorted({top for power in powers for top in (power, power * 3)})
+    return (*(top for top in tops if max(low, high // _FINEST) <= top < high), high)
+
+
+def _set(name: str, given: Any) -> tuple[int, ...] | range | None:
+    """A set of sizes; None for anything else, which is checked where it is read."""
+    if isinstance(given, range) and given.step == 1:
+        if not len(given) or given[0] < 0:
+            raise ShapeError(f"shapes['{name}']={given!r} has no sizes; give range(1, most + 1)")
+        return given
+    if not isinstance(given, tuple | list | range | set | frozenset):
+        return None
+    each = sorted(set(given)) if all(isinstance(n, int) for n in given) else []
+    if not each or each[0] < 0 or any(isinstance(n, bool) for n in given):
+        raise ShapeError(f"shapes['{name}']={given!r}: give sizes, such as (1, 4, 8)")
+    return tuple(each)
+
+
+def _symbol(value: Any, axis: int) -> str:
+    """What the axis of an input is called: by its symbol, if it has one."""
+    dims = value.type.tensor_type.shape.dim
+    own = dims[axis].dim_param if axis < len(dims) else ""
+    return own or f"{value.name}[{axis}]"
+
+
+def _intervals(
+    symbol: str,
+    sizes: tuple[int, ...] | range,
+    tops: Mapping[str, Sequence[int]] | None,
+    symbols: int,
+) -> list[Interval]:
+    """What each program of a dimension takes."""
+    given = (tops or {}).get(symbol)
+    if not isinstance(sizes, range):
+        if given is not None:
+            raise ShapeError(
+                f"buckets['{symbol}']={given!r}: the sizes of '{symbol}' are named one by one, "
+                "and have a program each"
+            )
+        return [(size, size) for size in sizes]
+    low, high = sizes[0], sizes[-1]
+    if given is None:
+        # of several dimensions every second: programs multiply
+        cuts = series(low, high)[:: -1 if symbols == 1 else -2][::-1]
+    else:
+        cuts = tuple(sorted(set(given)))
+        if not cuts or cuts[0] < low or cuts[-1] != high:
+            raise ShapeError(
+                f"buckets['{symbol}']={given!r}: give sizes from {low} to {high}, the last one "
+                f"{high}, as shapes has {sizes!r}"
+            )
+    return [(low, top) for top in cuts]
+
+
+def _axes(value: Any, symbols: tuple[str, ...], given: list[Any] | None) -> Iterator[int | None]:
+    names = given or [dim.dim_param for dim in value.type.tensor_type.shape.dim]
+    for name in names:
+        yield symbols.index(name) if name in symbols else None
+
+
+def _binding(
+    fixed: Mapping[str, Any],
+    by_axis: Mapping[str, list[Any]],
+    sets: Mapping[str, Any],
+    symbols: tuple[str, ...],
+    bucket: tuple[Interval, ...],
+) -> dict[str, Any]:
+    """`shapes` of one program: of what was a range the range up to its top, else sizes."""
+    sizes: dict[str, Any] = {
+        symbol: range(low, high + 1) if isinstance(sets[symbol], range) else high
+        for symbol, (low, high) in zip(symbols, bucket, strict=True)
+    }
+    own = {name: tuple(sizes.get(e, e) for e in each) for name, each in by_axis.items()}
+    listed = {symbol for each in by_axis.values() for symbol in each}
+    named = {s: size for s, size in sizes.items() if s not in listed or "[" not in s}
+    return {**fixed, **named, **own}

@@ -1,0 +1,66 @@
+"""Load a compiled model from its file: one of one size, or of several.
+
+Loading imports numpy, the runtime and the checker.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from rcompiler.bucketed import BucketedModel
+from rcompiler.errors import ArtifactError
+from rcompiler.model import Model, being_loaded, model_of
+from rcompiler.runtime import family
+from rcompiler.runtime.container import shown
+from rcompiler.runtime.family import Family
+
+Key = str | os.PathLike[str] | bytes
+
+
+def load(
+    path: str | Path,
+    eus: int | None = None,
+    *,
+    full: bool = False,
+    sha256: str | None = None,
+    key: Key | None = None,
+    **options: Any,
+) -> Model | BucketedModel:
+    """Load a saved model, check the proof of its schedule and make it ready to run.
+
+    Args:
+        path: an `.rcx` file.
+        eus, **options: as for `Executable`; for a GPU `device` (its number) and as for
+            `GpuExecutable`.
+        full: check the sha256 of large weights, too, which takes as long as reading them.
+        sha256: load the file only if this (64 hex digits) is its digest.
+        key: a public Ed25519 key (PEM; a path, or bytes): load the file only if `path`.sig is its
+            signature, see `signing.sign`.
+
+    Returns:
+        A model that is ready to run: a CompiledModel, or for a GPU a GpuModel; a BucketedModel
+        (`rcompiler.bucketed`) where it was compiled for several sizes of its inputs.
+
+    Raises:
+        ArtifactError: the file is no compiled model, is damaged, or is not the one that was asked
+            for.
+        ScheduleError: its schedule breaks a law of schedules.
+        DeviceError: this machine cannot run it, or gives it no memory or threads.
+        ToolError: `key` needs the package cryptography.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise ArtifactError(f"load: {shown(path)} is not a path; give that of an .rcx file")
+    if key is not None:
+        from rcompiler.driver.signing import signed_digest
+
+        digest = signed_digest(Path(path), key)
+        if sha256 is not None and str(sha256).lower() != digest:
+            raise ArtifactError(f"{shown(path)}: its sha256 is {digest}; do not run this file")
+        sha256 = digest
+    found = family.load(Path(path), full=full, sha256=sha256)
+    with being_loaded(str(path)):
+        if isinstance(found, Family):
+            return BucketedModel(found, eus, **options)
+        return model_of(found, eus, **options)

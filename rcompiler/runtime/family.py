@@ -1,0 +1,309 @@
+"""One file with programs of a model for several sizes of its inputs, over one block of weights.
+
+    header      {"buckets": {"symbols": ["batch"], "axes": [[0, null]], "programs":
+                     [{"sizes": [[1, 1]], "header": {...}, "sections": {"code": "0 code"}}]}}
+    sections    "0 code", "0 tables", "1 code", ..., "weights"
+
+A program has the header and the sections that a file of its own would have, but for the weights,
+which all of them share. Equal sections are there once. What is said of a program, its own
+certificate too, is checked as it is of a file with that program alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rcompiler.errors import ArtifactError, ShapeError
+from rcompiler.runtime import artifact as artifacts
+from rcompiler.runtime import container
+from rcompiler.runtime.artifact import BUCKETS, WEIGHTS, Artifact
+from rcompiler.runtime.container import MappedFile, shown
+from rcompiler.runtime.memory import room_for
+from rcompiler.runtime.untrusted import integer, string, strings
+
+MOST_PROGRAMS = 64
+_MOST_SYMBOLS = 16
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Programs of one model.
+
+    Attributes:
+        symbols: names of the sizes in which they differ.
+        axes: of each input, of each of its axes the number of the symbol; None where all programs
+            have the same size.
+        sizes: of each program, for each symbol the least and the greatest size that it takes.
+        programs: all of them have the same weights, inputs and outputs, but for sizes.
+    """
+
+    symbols: tuple[str, ...]
+    axes: tuple[tuple[int | None, ...], ...]
+    sizes: tuple[tuple[Interval, ...], ...]
+    programs: tuple[Artifact, ...]
+
+    def check(self) -> None:
+        """Whether the programs are of one model, and take the sizes that they are said to.
+
+        Raises:
+            ArtifactError: naming the first contradiction.
+        """
+        first = self.programs[0]
+        if len(self.axes) != len(first.inputs):
+            raise _fault("its sizes are of other inputs")
+        for sizes, program in zip(self.sizes, self.programs, strict=True):
+            for one, two in ((first.inputs, program.inputs), (first.outputs, program.outputs)):
+                if [(t.name, t.dtype) for t in one] != [(t.name, t.dtype) for t in two]:
+                    raise _fault("its programs have different inputs or outputs")
+            if program.target != first.target or program.constants is not first.constants:
+                raise _fault("its programs have different targets or weights")
+            for axes, tensor, other in zip(self.axes, program.inputs, first.inputs, strict=True):
+                if len(axes) != len(tensor.shape):
+                    raise _fault(f"input '{tensor.name}' has another rank than its sizes say")
+                for axis, symbol in enumerate(axes):
+                    wanted = other.shape[axis] if symbol is None else sizes[symbol][1]
+                    if tensor.shape[axis] != wanted:
+                        raise _fault(f"a program for other sizes of input '{tensor.name}'")
+
+    def size_of(self, shapes: Sequence[tuple[int, ...] | None]) -> tuple[int, ...]:
+        """The sizes, in the order of the symbols, that the shapes of all inputs have.
+
+        Args:
+            shapes: of the inputs, in order; None for one of which nothing is known.
+
+        Raises:
+            ShapeError: a shape has another rank or another fixed size, or two of them disagree.
+        """
+        found: dict[int, tuple[int, str]] = {}
+        for tensor, axes, shape in zip(self.programs[0].inputs, self.axes, shapes, strict=True):
+            if shape is None:
+                continue
+            if len(shape) != len(axes):
+                raise ShapeError(
+                    f"input '{tensor.name}' has shape {list(shape)}, the model wants "
+                    f"{self.shape_text(tensor.name)}; reshape the argument"
+                )
+            for symbol, size in zip(axes, shape, strict=True):
+                if symbol is None:
+                    continue
+                known, where = found.setdefault(symbol, (size, tensor.name))
+                if known != size:
+                    raise ShapeError(
+                        f"'{self.symbols[symbol]}' is {known} in input '{where}' and {size} in "
+                        f"input '{tensor.name}'; give inputs of one size"
+                    )
+        return tuple(found[n][0] if n in found else -1 for n in range(len(self.symbols)))
+
+    def program_for(self, sizes: Sequence[int]) -> int:
+        """The number of the smallest program that takes inputs of these sizes.
+
+        Args:
+            sizes: for each symbol; -1 where any will do.
+
+        Raises:
+            ShapeError: none does; names the sizes that are there.
+        """
+        found = [
+            number
+            for number, intervals in enumerate(self.sizes)
+            if all(n < 0 or a <= n <= b for n, (a, b) in zip(sizes, intervals, strict=True))
+        ]
+        if not found:
+            asked = ", ".join(f"{s}={n}" for s, n in zip(self.symbols, sizes, strict=True))
+            raise ShapeError(
+                f"there is no program for {asked}; the model was compiled for {self.text()}. "
+                "Compile it with shapes= that have this size"
+            )
+
+        def bound(number: int) -> int:
+            return int(np.prod([top for _, top in self.sizes[number]], dtype=object))
+
+        return min(found, key=lambda number: (bound(number), number))
+
+    def text(self) -> str:
+        """``batch: 1, 4; seq: 1 to 128``."""
+        parts = []
+        for number, symbol in enumerate(self.symbols):
+            each = sorted({sizes[number] for sizes in self.sizes})
+            exact = [str(low) for low, high in each if low == high]
+            spans = [pair for pair in each if pair[0] != pair[1]]
+            if spans:
+                low, high = min(a for a, _ in spans), max(b for _, b in spans)
+                exact = [n for n in exact if not low <= int(n) <= high] + [f"{low} to {high}"]
+            parts.append(f"{symbol}: {', '.join(exact)}")
+        return "; ".join(parts)
+
+    def shape_text(self, name: str) -> str:
+        """The shape of an input, with symbols: ``[batch, 3, 224, 224]``."""
+        return f"[{', '.join(map(str, self.shape(name)))}]"
+
+    def shape(self, name: str) -> tuple[int | str, ...]:
+        """The shape of an input, with the names of sizes that differ."""
+        first = self.programs[0].inputs
+        [number] = [n for n, tensor in enumerate(first) if tensor.name == name]
+        return tuple(
+            size if symbol is None else self.symbols[symbol]
+            for size, symbol in zip(first[number].shape, self.axes[number], strict=True)
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, atomically; equal families give equal bytes.
+
+        Args:
+            path: of the file.
+
+        Raises:
+            ArtifactError: it cannot be written; what was there before is untouched.
+        """
+        container.write(Path(path), *self._whole())
+
+    def to_bytes(self) -> bytes:
+        """What `save` would write.
+
+        Raises:
+            DeviceError: there is not enough memory.
+        """
+        with room_for("the bytes of the model"):
+            return container.packed(*self._whole())
+
+    def _whole(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Header and sections of the file."""
+        kept: dict[str, np.ndarray] = {}
+        names: dict[str, str] = {}
+        described = []
+        for number, (sizes, program) in enumerate(zip(self.sizes, self.programs, strict=True)):
+            header, sections = program.without_weights()
+            places = {}
+            for name, data in sections.items():
+                digest = hashlib.sha256(data.data).hexdigest()
+                places[name] = names.setdefault(digest, f"{number} {name}")
+                kept.setdefault(places[name], data)
+            described.append({"sizes": sizes, "header": header, "sections": places})
+        axes = [list(each) for each in self.axes]
+        family = {"symbols": self.symbols, "axes": axes, "programs": described}
+        header, weights = self.programs[0].weights()
+        return {BUCKETS: family, **header}, dict(sorted({**kept, **weights}.items()))
+
+
+def load(
+    path: str | Path, *, full: bool = False, mapped: bool = True, sha256: str | None = None
+) -> Artifact | Family:
+    """Read a file, with a model of one size or of several; nothing of it is executed.
+
+    Args:
+        path, full, mapped, sha256: as of `Artifact.load`.
+
+    Raises:
+        ArtifactError, DeviceError: as `Artifact.load`.
+    """
+    with (
+        room_for(f"{shown(path)}: reading it"),
+        container.reading(Path(path), full, mapped, sha256) as (header, sections, file),
+    ):
+        return _checked(path, header, sections, full, file)
+
+
+def from_bytes(data: bytes) -> Artifact | Family:
+    """The same of the bytes of a file.
+
+    Args:
+        data: all of them.
+
+    Raises:
+        ArtifactError, DeviceError: as `Artifact.from_bytes`.
+    """
+    return artifacts.of_bytes(data, _checked)
+
+
+def together(
+    symbols: Sequence[str],
+    axes: Sequence[Sequence[int | None]],
+    sizes: Sequence[Sequence[Interval]],
+    programs: Sequence[Artifact],
+) -> Family:
+    """A family of programs that were compiled for one block of weights, which the first one has.
+
+    Args:
+        symbols, axes, sizes, programs: as of `Family`.
+
+    Raises:
+        ArtifactError: as `Family.check`.
+    """
+    first = programs[0]
+    shared = [
+        replace(program, constants=first.constants, storage=first.storage) for program in programs
+    ]
+    found = Family(tuple(symbols), tuple(map(tuple, axes)), tuple(map(tuple, sizes)), tuple(shared))
+    found.check()
+    return found
+
+
+def _checked(
+    path: str | Path,
+    header: Mapping[str, Any],
+    sections: Mapping[str, np.ndarray],
+    full: bool,
+    file: MappedFile | None = None,
+) -> Artifact | Family:
+    """What a file that is whole holds. Raises ArtifactError unless it is consistent."""
+    if BUCKETS not in header:
+        return artifacts.checked(path, header, sections, full, file)
+    weights = artifacts.shared_weights(path, header, sections, full, file)
+
+    def parts() -> tuple[Any, ...]:
+        said = header[BUCKETS]
+        symbols, axes = strings(said["symbols"]), tuple(map(_axes, said["axes"]))
+        entries = said["programs"]
+        if not isinstance(entries, list) or not 1 <= len(entries) <= MOST_PROGRAMS:
+            raise ValueError
+        if not 1 <= len(symbols) <= _MOST_SYMBOLS or len({*symbols}) < len(symbols):
+            raise ValueError
+        if any(n is not None and not 0 <= n < len(symbols) for each in axes for n in each):
+            raise ValueError
+        sizes = tuple(_sizes(entry["sizes"], len(symbols)) for entry in entries)
+        places = [
+            {string(name): string(place) for name, place in entry["sections"].items()}
+            for entry in entries
+        ]
+        named = {place for each in places for place in each.values()} | {WEIGHTS}
+        if named != {*sections} or any(WEIGHTS in each for each in places):
+            raise ValueError
+        return symbols, axes, sizes, entries, places
+
+    symbols, axes, sizes, entries, places = container.decoded(str(path), parts)
+    programs = []
+    for entry, place in zip(entries, places, strict=True):
+        own = {name: sections[section] for name, section in place.items()}
+        described = {name: header["sections"][section] for name, section in place.items()}
+        programs.append(artifacts.certified(path, entry["header"], own, described, weights))
+    family = Family(symbols, axes, sizes, tuple(programs))
+    try:
+        family.check()
+    except ArtifactError as error:
+        raise ArtifactError(f"{path}: {error}") from None
+    return family
+
+
+def _axes(said: Any) -> tuple[int | None, ...]:
+    if not isinstance(said, list):
+        raise ValueError
+    return tuple(None if each is None else integer(each) for each in said)
+
+
+def _sizes(said: Any, count: int) -> tuple[Interval, ...]:
+    found = tuple((integer(low), integer(high)) for low, high in said)
+    if len(found) != count or any(not 0 <= low <= high for low, high in found):
+        raise ValueError
+    return found
+
+
+def _fault(reason: str) -> ArtifactError:
+    return ArtifactError(f"artifact: {reason}; compile the model again")
