@@ -122,7 +122,10 @@ def _bind(loaded: Loaded, feeds: dict[str, np.ndarray]) -> Bound:
     if loaded.engine in (OURS, ONE_EU):
         import rcompiler
 
+        from rcompiler.bucketed import BucketedModel
+
         model = rcompiler.load(folder / f"{loaded.engine}.rcx", eus=loaded.threads)
+        assert not isinstance(model, BucketedModel)
         binding = model.bind(feeds)
         return Bound(binding, [np.asarray(y) for y in binding.outputs])
     import onnx

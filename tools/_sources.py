@@ -233,7 +233,7 @@ def values_of(options: argparse.Namespace) -> dict[str, np.ndarray]:
 
 
 def shapes_of(options: argparse.Namespace, source: Source) -> dict[str, Any]:
-    """--shapes as a dict: input name to tuple, symbolic dimension to int.
+    """--shapes as a dict: input name to tuple, symbolic dimension to a size or sizes.
 
     Raises ShapeError for text of another form.
     """
@@ -242,11 +242,25 @@ def shapes_of(options: argparse.Namespace, source: Source) -> dict[str, Any]:
     shapes: dict[str, Any] = {}
     for item in (part for text in options.shapes for part in text.split(",")):
         name, found, dims = item.rpartition("=")
-        if not found or not re.fullmatch(r"(\d+(x\d+)*)?", dims):
-            raise ShapeError(f"--shapes={item}: expected NAME=2x3x4 (NAME= for a scalar)")
-        shape = tuple(int(d) for d in dims.split("x") if d)
+        if not found or not re.fullmatch(rf"({_SIZE}(x{_SIZE})*)?", dims):
+            raise ShapeError(
+                f"--shapes={item}: expected NAME=2x3x4 (NAME= for a scalar); in the place of a "
+                "size also sizes, as 1+4+8, or a range, as 1..512"
+            )
+        shape = tuple(_size(d) for d in dims.split("x") if d)
         shapes[name] = shape if name in inputs or len(shape) != 1 else shape[0]
     return shapes
+
+
+_SIZE = r"(\d+(\+\d+)*|\d+\.\.\d+)"
+
+
+def _size(text: str) -> int | tuple[int, ...] | range:
+    low, is_range, high = text.partition("..")
+    if is_range:
+        return range(int(low), int(high) + 1)
+    each = tuple(map(int, text.split("+")))
+    return each if len(each) > 1 else each[0]
 
 
 def check_eus(prog: str, eus: int | None, options: argparse.Namespace, what: str = "--eus") -> None:

@@ -142,16 +142,21 @@ class Compilation:
     ) -> list[Artifact]:
         """One attempt, with the optional passes that are not left out."""
         self._texts = StageTexts()
-        context = dialects.load(ModelContext(imported.constants, self._pool))
+        context = self._context(imported)
         with self._texts.blamed(), context, ir.Location.unknown():
             found = self._from_linalg(self._parsed(imported, context), schedulers)
         notes = [str(each) for each in self.optional.notes]
         return [noted(each, *notes) if notes else each for each in found]
 
+    def _context(self, imported: Imported) -> ir.Context:
+        arrays = imported.constants
+        interned = arrays if self._pool is None else self._pool.interned(arrays)
+        return dialects.load(ModelContext(interned, self._pool))
+
     def to_operators(self, imported: Imported) -> ir.Module:
         """S1 -> S2 in a context of its own, for `from_operators`."""
         self._texts = StageTexts()
-        context = dialects.load(ModelContext(imported.constants, self._pool))
+        context = self._context(imported)
         with self._texts.blamed(), context, ir.Location.unknown():
             module = self._parsed(imported, context)
             self.to_rtask(module)

@@ -72,17 +72,13 @@ def sizes_of(
             if (found := _set(name, given)) is None:
                 fixed[name] = given
             else:
-                sets[name] = found
+                _add(sets, name, found)
         elif isinstance(given, tuple | list) and any(_set(name, each) for each in given):
             by_axis[name] = []
             for axis, each in enumerate(given):
                 symbol = _symbol(inputs[name], axis)
                 if (found := _set(symbol, each)) is not None:
-                    if sets.setdefault(symbol, found) != found:
-                        raise ShapeError(
-                            f"shapes: {name!r} and another entry want different sizes of "
-                            f"'{symbol}'; give them once"
-                        )
+                    _add(sets, symbol, found)
                 by_axis[name].append(each if found is None else symbol)
         else:
             fixed[name] = given
@@ -114,6 +110,14 @@ def series(low: int, high: int) -> tuple[int, ...]:
     powers = (2**k for k in range(high.bit_length()))
     tops = sorted({top for power in powers for top in (power, power * 3)})
     return (*(top for top in tops if max(low, high // _FINEST) <= top < high), high)
+
+
+def _add(sets: dict[str, tuple[int, ...] | range], symbol: str, sizes: Any) -> None:
+    if sets.setdefault(symbol, sizes) != sizes:
+        raise ShapeError(
+            f"shapes: two entries want different sizes of '{symbol}', {sets[symbol]!r} and "
+            f"{sizes!r}; give them once"
+        )
 
 
 def _set(name: str, given: Any) -> tuple[int, ...] | range | None:

@@ -181,6 +181,11 @@ FAULTS = (
         "proof", "race|assert",
     ),
     Fault(
+        "vdevice-pool-weights", "passes/vdevice_pool_weights.py",
+        "after[whole] + before[name] - before[whole]", "after[whole]",
+        "passes/vdevice-pool-weights.mlir", "text", "error",
+    ),
+    Fault(
         "vdevice-pin", "passes/vdevice_pin.py",
         "first, count, 1, step, [key[0], name]", "first, count, 1, 0, [key[0], name]",
         "e2e/test_gpu_pinned.py::test_each_block_brings_its_part_of_the_weights_once",

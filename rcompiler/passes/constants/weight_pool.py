@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -27,6 +28,18 @@ class WeightPool:
         self.placed: dict[int, Constant] = {}
         self.size = 0
         self._known: dict[bytes, int] = {}
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def interned(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The arrays of a module by their keys: those that an earlier one had as these objects, so
+        that what is made of them is known to have one source.
+        """
+        found = {}
+        for key, array in arrays.items():
+            known = self._arrays.setdefault(key, array)
+            same = (known.shape, known.dtype) == (array.shape, array.dtype)
+            found[key] = known if same and np.array_equal(_bits(known), _bits(array)) else array
+        return found
 
     def place(self, array: Constant) -> int:
         """Where a constant lies, in bytes from the start of the block, aligned to 64."""
@@ -49,7 +62,12 @@ class WeightPool:
         for offset, array in self.placed.items():
             place = made[offset : offset + array.nbytes]
             write(array, place.view(array.dtype).reshape(array.shape))
-        return made, storage_of(self.placed, made)
+        return made, storage_of(self.placed, made, sources=True)
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    """Its elements as numbers that equal only themselves, where it lies."""
+    return array.view(f"u{array.itemsize}") if array.itemsize in (1, 2, 4, 8) else array
 
 
 def _bytes(array: Constant) -> np.ndarray:

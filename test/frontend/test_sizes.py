@@ -1,0 +1,83 @@
+"""What `shapes` asks for, as the programs that a model gets."""
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from rcompiler.errors import ShapeError
+from rcompiler.frontend.sizes import series, sizes_of
+
+
+def model(**inputs):
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
+    return onnx.ModelProto(graph=onnx.GraphProto(input=values))
+
+
+MODEL = model(x=["batch", 3, "seq"], mask=["batch", "seq"], scale=[1])
+
+
+@pytest.mark.parametrize("shapes", [None, {}, {"batch": 1, "seq": 4}, {"x": (1, 3, 4)}])
+def test_one_size_is_no_family(shapes):
+    assert sizes_of(MODEL, shapes) is None
+
+
+def test_programs_are_all_combinations():
+    found = sizes_of(MODEL, {"batch": (4, 1), "seq": range(1, 4)})
+    assert found.symbols == ("batch", "seq")
+    assert found.axes == {"x": (0, None, 1), "mask": (0, 1), "scale": (None,)}
+    # of two dimensions every second bucket of a range
+    assert found.buckets == (
+        *(((1, 1), (1, 1)), ((1, 1), (1, 3))),
+        *(((4, 4), (1, 1)), ((4, 4), (1, 3))),
+    )
+    assert found.bindings[1] == {"batch": 1, "seq": range(1, 4)}
+
+
+def test_sizes_of_an_axis():
+    found = sizes_of(MODEL, {"x": ((1, 2), 3, 8), "mask": (1, 8), "scale": (1,)})
+    assert found.symbols == ("batch",) and found.axes["mask"] == (0, None)
+    assert found.bindings[1] == {"batch": 2, "x": (2, 3, 8), "mask": (1, 8), "scale": (1,)}
+    unnamed = sizes_of(model(x=[None, 4]), {"x": ((1, 5), 4)})
+    assert unnamed.symbols == ("x[0]",) and unnamed.axes == {"x": (0, None)}
+    assert [dict(b) for b in unnamed.bindings] == [{"x": (1, 4)}, {"x": (5, 4)}]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "tops"),
+    [
+        (1, 512, (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)),
+        (1, 8, (1, 2, 3, 4, 6, 8)),
+        (100, 300, (128, 192, 256, 300)),
+        (7, 7, (7,)),
+        (0, 1, (1,)),
+    ],
+)
+def test_buckets_of_a_range(low, high, tops):
+    assert series(low, high) == tops
+
+
+def test_buckets_that_were_given():
+    found = sizes_of(MODEL, {"batch": 1, "seq": range(2, 65)}, {"seq": (64, 16)})
+    assert found.buckets == (((2, 16),), ((2, 64),))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "tops", "said"),
+    [
+        ({"batch": ()}, None, r"shapes\['batch'\]=\(\): give sizes"),
+        ({"batch": (1, -2)}, None, "give sizes"),
+        ({"batch": (True, 2)}, None, "give sizes"),
+        ({"batch": range(3, 3)}, None, "has no sizes"),
+        ({"batch": range(-1, 3)}, None, "has no sizes"),
+        ({"bach": (1, 2)}, None, "no input or dimension 'bach'"),
+        ({"batch": tuple(range(1, 66))}, None, "asks for 65 programs; at most 64"),
+        ({"batch": range(1, 9)}, {"batch": (4,)}, "give sizes from 1 to 8, the last one 8"),
+        ({"batch": range(2, 9)}, {"batch": (1, 8)}, "give sizes from 2 to 8"),
+        ({"batch": (1, 8)}, {"batch": (8,)}, "have a program each"),
+        ({"batch": 1}, {"batch": (8,)}, "shapes has no range"),
+        ({"x": ((1, 2), 3, 4), "batch": (1, 3)}, None, "different sizes of 'batch'"),
+    ],
+)
+def test_refusals(shapes, tops, said):
+    with pytest.raises(ShapeError, match=said):
+        sizes_of(MODEL, shapes, tops)
