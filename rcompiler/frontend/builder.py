@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
+
+from rcompiler.support.extent import Symbol
 
 from .body import Body
 from .core import Range, Record, accumulator, broadcast_shapes, dims, splat, stored
-from .recurrence import RecurrenceOps, needed
+from .recurrence import needed
 from .scalar import Number, Scalar
+from .sized import SizedOps, bare
 from .value import Quantised, Value
 
 __all__ = ["Builder", "Quantised", "Value", "broadcast_shapes", "dims", "splat", "stored"]
@@ -23,7 +27,7 @@ __all__ = ["Builder", "Quantised", "Value", "broadcast_shapes", "dims", "splat",
 Term = Callable[[Body, Scalar], Scalar]
 
 
-class Builder(RecurrenceOps):
+class Builder(SizedOps):
     """Collects the ops of one ``func.func @main``, and of the steps of its recurrences."""
 
     def reduce(
@@ -141,24 +145,30 @@ class Builder(RecurrenceOps):
     # -- the module -------------------------------------------------------------------------
     def needed(self, results: Sequence[Value]) -> set[str]:
         """Names of all that these values are made of."""
-        return needed(self._main.records, [self.ref(value) for value in results])
+        return needed(self._main.records, [self.ref(bare(value)) for value in results])
 
     def module(
         self,
         results: Sequence[tuple[str, Value]],
         checks: Sequence[tuple[Value, Range]] = (),
     ) -> str:
-        """Text of the module whose ``@main`` returns the named values, and behind them those that
-        say of indices whether they are outside of a range; drops unused ops.
+        """Text of the module whose ``@main`` returns the named values, behind them the sizes of
+        these that it computes, and behind those what says of indices whether they are outside of a
+        range; drops unused ops.
         """
-        returned = [*(v for _, v in results), *(v for v, _ in checks)]
+        counted = [(s, v) for s, v in self.counts.items() if s in self.sizes_computed(results)]
+        returned = [*(bare(v) for _, v in results), *(v for _, v in counted)]
+        returned += [v for v, _ in checks]
         live = self.needed(returned)
         kept = [record for record in self._main.records if record[0] in live]
         args = ", ".join(
-            f"{v.name}: {v.type} {_attributes(n, v, self.ranges.get(n))}" for v, n in self.arguments
+            f"{v.name}: {v.type} "
+            + _attributes(n, self.parts.get(n, v), self.ranges.get(n), self.told.get(v.name))
+            for v, n in self.arguments
         )
         outs = ", ".join(
             [f"{v.type} {_attributes(n, v)}" for n, v in results]
+            + [f"{v.type} {_attributes(s.name, v, symbol=s)}" for s, v in counted]
             + [f"{v.type} {_attributes(range_[2], v, range_)}" for v, range_ in checks]
         )
         lines = _function(f"@main({args}) -> ({outs})", kept, [*map(self.ref, returned)], returned)
@@ -199,13 +209,28 @@ def _quote(text: str) -> str:
     return '"' + "".join(plain) + '"'
 
 
-def _attributes(name: str, value: Value, indices: Range | None = None) -> str:
+def _nested(data: Any) -> str:
+    """Lists of numbers and names as an attribute."""
+    if isinstance(data, list):
+        return f"[{', '.join(map(_nested, data))}]"
+    return _quote(data) if isinstance(data, str) else f"{data} : i64"
+
+
+def _attributes(
+    name: str, value: Value, indices: Range | None = None, symbol: Symbol | None = None
+) -> str:
     """Of an argument or a result. indices: of an argument, what its elements are; of a result, what
-    those are that it tells of.
+    those are that it tells of. symbol: whose count it is.
     """
     text = f'rtask.name = {_quote(name)}, rtask.dtype = "{value.dtype}"'
     if indices is not None:
         first, last, reader = indices
         bounds = f"first = {first} : i64, last = {last} : i64"
         text += f", rtask.indices = {{{bounds}, reader = {_quote(reader)}}}"
+    if symbol is not None:
+        bounds = f"low = {symbol.low} : i64, high = {symbol.high} : i64"
+        text += f", rtask.size = {{{bounds}, symbol = {_quote(symbol.name)}}}"
+    if any(value.extents):
+        own = [[] if extent is None else extent.to_data() for extent in value.extents]
+        text += f", rtask.extents = {_nested(own)}"
     return f"{{{text}}}"

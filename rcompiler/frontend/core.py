@@ -15,7 +15,7 @@ import numpy as np
 from . import dtypes
 from .body import Body
 from .scalar import Number, Scalar, literal
-from .value import Value
+from .value import SizeAtRunTime, Value
 
 INLINE_ELEMENTS = 64  # larger constants live beside the module
 NAME = re.compile(r"%[A-Za-z][\w.]*")
@@ -163,7 +163,7 @@ class Core:
         low, high = value.bounds or (first, last)
         if first <= low and high <= last:
             return
-        views = [value]
+        views = [value.whole or value]
         while (source := _viewed(views[-1])) is not None:
             views.append(source)
         for argument, name in self.arguments:
@@ -172,7 +172,8 @@ class Core:
                 whose = reader if first > low or last < high else whose
                 self.ranges[name] = max(first, low), min(last, high), whose
                 return
-        views.append(read or value)
+        read = read or value
+        views.append(read.whole or read)
         names = frozenset(view.name.partition("#")[0] for view in views if view.name)
         found = Expected(value, (first, last, reader), self.location, names)
         self.expected.append(found)
@@ -189,7 +190,14 @@ class Core:
     def ref(self, value: Value) -> str:
         """SSA name of a value; emits its constant, in @main, on first use. In a step a value of
         @main has that of the parameter that brings it.
+
+        Raises SizeAtRunTime for one of which not all elements are there.
         """
+        if value.whole is not None:
+            raise SizeAtRunTime(f"all elements of {value!r} would be read")
+        if not value.name and value.elements is not None:
+            with self._written_to(self._main):
+                value.name = self.computed(value)
         if not value.name:
             assert value.const is not None
             with self._written_to(self._main):
@@ -203,6 +211,10 @@ class Core:
             brought = self.local(f"%_step_w{len(scope.brought)}", value.shape, value.dtype)
             scope.brought[name] = value, brought
         return scope.brought[name][1].name
+
+    def computed(self, value: Value) -> str:
+        """SSA name of the numbers that are made of sizes at run time."""
+        raise NotImplementedError  # by `SizedOps`
 
     @property
     def in_step(self) -> bool:

@@ -18,7 +18,8 @@ def body_of(node: NodeProto, version: int, inputs: Sequence[Value | None]) -> Fu
     """
     if node.domain == DOMAIN:
         first = inputs[0] if inputs else None
-        return contrib_body(node, first.shape if isinstance(first, Value) else ())
+        whole = isinstance(first, Value) and first.whole is None
+        return contrib_body(node, first.shape if first is not None and whole else ())
     try:
         schema = onnx.defs.get_schema(node.op_type, version, node.domain)
     except onnx.defs.SchemaError:
@@ -49,7 +50,8 @@ def body_of(node: NodeProto, version: int, inputs: Sequence[Value | None]) -> Fu
 def _type(value: Value | None) -> TypeProto:
     if not isinstance(value, Value):
         return TypeProto()
-    return helper.make_tensor_type_proto(dtypes.to_onnx(value.dtype), list(value.shape))
+    shape = [d if isinstance(d, int) else str(d) for d in value.sizes]
+    return helper.make_tensor_type_proto(dtypes.to_onnx(value.dtype), shape)
 
 
 def attributes_of(

@@ -9,11 +9,13 @@ that the outputs do not need is not looked at: it does not run.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .body import Body
 from .builder import Builder, Value
 from .core import Expected, Range
 from .scalar import Scalar
+from .sized import bare
 
 
 def index_checks(b: Builder, results: Sequence[Value]) -> list[tuple[Value, Range]]:
@@ -21,11 +23,11 @@ def index_checks(b: Builder, results: Sequence[Value]) -> list[tuple[Value, Rang
     if not b.expected:
         return []
     live = b.needed(results)
-    kept: dict[str, list[Expected]] = {}
+    kept: dict[Any, list[Expected]] = {}
     for each in b.expected:
         if each.readers.isdisjoint(live):
             continue
-        others = kept.setdefault(each.value.name, [])
+        others = kept.setdefault((bare(each.value).name, each.value.extents), [])
         if not any(_inside(other.range, each.range) for other in others):
             others[:] = [other for other in others if not _inside(each.range, other.range)]
             others.append(each)
@@ -47,6 +49,8 @@ def _outside(b: Builder, expected: Expected) -> Value:
         return s.maximum(found, s.as_type(s.select(outside, at, 0), "uint64"))
 
     b.at(f"{expected.location}.indices", "outside")
-    flat = b.reshape(expected.value, [expected.value.size])
-    found = b.reduce(flat, [0], 0, worst, dtype="uint64")
+    value = expected.value
+    if not any(value.extents):
+        value = b.reshape(value, [value.size])
+    found = b.reduce(value, range(value.rank), 0, worst, dtype="uint64")
     return Value(found.name, (), "int64", inputs=found.inputs)

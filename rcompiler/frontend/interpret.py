@@ -31,6 +31,8 @@ from .frame import Call, Frame, OptionalValue, SequenceValue, Unknown
 from .moved_bytes import note_moved_bytes, results_of
 from .nodes import at_node, attribute_value, count_uses, not_made, qualified, remedy, subgraphs
 from .registry import Context
+from .sizes import arithmetic, rules
+from .value import SizeAtRunTime
 
 MAX_DEPTH = 60  # of functions and subgraphs inside each other
 MAX_NODES = 400_000  # executed nodes, loops unrolled
@@ -139,6 +141,11 @@ class Interpreter:
         """A node that is decided while compiling."""
         try:
             return list(handler(call))
+        except SizeAtRunTime as error:
+            raise call.refuse(
+                f"it is not translated for sizes that are known at run time: {error}",
+                "Give sizes in shapes, in the place of ranges",
+            ) from error
         except _MISFITS as error:
             raise InvalidModel(
                 f"node '{call.name}' ({call.node.op_type}) does not fit its operator: "
@@ -148,6 +155,9 @@ class Interpreter:
     def tensor_node(self, call: Call) -> list[Any]:
         """A node on tensors: folded, lowered, or expanded by its function body."""
         node, inputs, opsets = call.node, call.inputs, call.frame.opsets
+        sizes = arithmetic.evaluated(self.b, node, inputs)
+        if sizes is not None:
+            return sizes
         known = all(v is None or v.const is not None for v in inputs)
         linear = known and fold.is_linear(node.op_type, inputs)
         if linear and not fold.has_origin(node.op_type):
@@ -212,7 +222,9 @@ class Interpreter:
         )
         context.need_input_types()
         try:
-            made = fn(context)
+            made = self._made(fn, context)
+        except SizeAtRunTime as error:
+            raise rules.refusal(context, str(error)) from error
         except MemoryError as error:
             reason = f"there is not enough memory to compile it: {error}"
             remedy = "Use smaller shapes, such as a smaller batch"
@@ -231,6 +243,17 @@ class Interpreter:
                         context.op, context.attributes, context.inputs, value, number
                     )
         return results
+
+    @staticmethod
+    def _made(fn: registry.Lowering, context: Context) -> Value | Sequence[Value | None]:
+        """What a lowering makes, by the rule of the operator where sizes are known at run time."""
+        if any(map(rules.concerns, context.inputs)):
+            rule = rules.find(context.op, context.domain)
+            if rule is not None:
+                return rule(context, fn)
+            if any(map(rules.is_partial, context.inputs)):
+                raise rules.refusal(context)
+        return fn(context)
 
     def function(self, function: FunctionProto, call: Call) -> list[Any]:
         """Run a function body in place of a node."""

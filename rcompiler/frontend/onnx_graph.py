@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,6 +11,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from rcompiler.errors import Gap, ShapeError, UnsupportedOp
+from rcompiler.support.extent import Extent, highest
 
 from . import load, nodes, registry, signature
 from .builder import Value
@@ -18,6 +19,7 @@ from .frame import Frame, Unknown
 from .index_checks import index_checks
 from .interpret import Interpreter
 from .rounded_weights import with_rounded_weights
+from .sized import extent_of
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -63,7 +65,8 @@ def import_onnx(
 ) -> Imported:
     """Translate a model (path, bytes or ModelProto, any opset the onnx package knows) to S1.
 
-    shapes: static shapes of inputs by name, or sizes of symbolic dimensions by name.
+    shapes: shapes of inputs by name, or sizes of symbolic dimensions by name; a range in the place
+    of a number leaves the size to run time, see `binding`.
     values: inputs whose values are fixed while compiling (they are no longer inputs).
     bits: that weights of f32 are rounded to, see `rounded_weights`; None: they are not.
     Raises InvalidModel, ShapeError, UnsupportedOp.
@@ -126,6 +129,7 @@ def translate(
         for v in graph.input
         if v.name in values or v.name not in weights
     }
+    _size_arguments(interpreter, bind.values())
     opsets = {o.domain: o.version for o in model.opset_import}
     outputs = interpreter.graph(graph, bind, Frame({}, opsets))
     results = []
@@ -153,7 +157,27 @@ def _input(
         shape = signature.input_shape(value, dtype, shapes)
     except (UnsupportedOp, ShapeError) as error:
         return interpreter.note(error, nodes.reader_of(graph, value.name))
-    return interpreter.b.argument(value.name, shape, dtype)
+    whole = interpreter.b.argument(value.name, [highest(size) for size in shape], dtype)
+    return interpreter.b.part(value.name, whole, [extent_of(size) for size in shape])
+
+
+def _size_arguments(interpreter: Interpreter, inputs: Iterable[Any]) -> None:
+    """An argument for each count that the shapes of inputs are made of."""
+    given = [value for value in inputs if isinstance(value, Value)]
+    symbols = {s for v in given for extent in v.extents if extent for s in extent.symbols}
+    plain = {e.symbols[0] for v in given for e in v.extents if e and e == Extent.of(e.symbols[0])}
+    for symbol in sorted(symbols):
+        if sum(symbol.name == other.name for other in symbols) > 1:
+            raise ShapeError(
+                f"dimension '{symbol.name}' is given two ranges; give one by the name of the "
+                "dimension"
+            )
+        if symbol not in plain:
+            raise ShapeError(
+                f"no input has a dimension '{symbol.name}' of its own, which would tell its size "
+                "at run time; give it as one number"
+            )
+        interpreter.b.size_argument(symbol)
 
 
 def _refuse_output(

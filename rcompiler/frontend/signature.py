@@ -10,8 +10,9 @@ import onnx
 from onnx import ModelProto
 
 from rcompiler.errors import Gap, ShapeError, UnsupportedOp
+from rcompiler.support.extent import Size, highest
 
-from . import dtypes
+from . import binding, dtypes
 from .load import check_size, untranslated
 
 _REMEDIES = {
@@ -26,9 +27,8 @@ def check_given(model: ModelProto, shapes: Any, values: Any) -> None:
         if not isinstance(given, Mapping):
             raise ShapeError(f"{name}={given!r}: give a dict by input name")
     inputs = {v.name for v in model.graph.input}
-    symbols = {
-        d.dim_param for v in model.graph.input for d in v.type.tensor_type.shape.dim if d.dim_param
-    }
+    dims = [d for v in model.graph.input for d in v.type.tensor_type.shape.dim if d.dim_param]
+    symbols = {name for d in dims for name in (d.dim_param, *binding.names_in(d.dim_param))}
     for given, known, what in (
         (shapes, inputs | symbols, "input or dimension"),
         (values, inputs, "input"),
@@ -56,21 +56,22 @@ def input_dtype(value: onnx.ValueInfoProto) -> str:
 
 def input_shape(
     value: onnx.ValueInfoProto, dtype: str, shapes: Mapping[str, Any]
-) -> tuple[int, ...]:
-    """Static shape of a graph input; ``shapes`` fills in unknown dimensions.
+) -> tuple[Size, ...]:
+    """Shape of a graph input; ``shapes`` fills in unknown dimensions.
 
-    shapes: a shape by the input's name, or a number by the name of a symbolic dimension.
+    shapes: a shape by the input's name, or a size by the name of a symbolic dimension; what a size
+    is says `binding`.
     Raises ShapeError when a dimension stays unknown, or does not fit what the model declares.
     """
     declared = _declared(value)
     if value.name in shapes:
-        shape = _given_shape(value.name, shapes[value.name])
+        shape = _given_shape(value.name, declared, shapes[value.name])
         _check_fit(value.name, declared, shape)
     elif declared is None:
         raise _unknown(value, "its shape is not known")
     else:
         shape = tuple(_dimension(value, d, shapes) for d in declared)
-    check_size(shape, dtype, value.name, "", "input")
+    check_size([highest(size) for size in shape], dtype, value.name, "", "input")
     return shape
 
 
@@ -108,34 +109,40 @@ def _dimension_text(dim: Any) -> str:
     return str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
 
 
-def _check_fit(name: str, declared: list[Any] | None, shape: tuple[int, ...]) -> None:
+def _check_fit(name: str, declared: list[Any] | None, shape: tuple[Size, ...]) -> None:
+    text = f"[{', '.join(map(str, shape))}]"
     if declared is not None and len(declared) != len(shape):
         raise ShapeError(
-            f"input '{name}' has rank {len(declared)}, the given shape {list(shape)} does not"
+            f"input '{name}' has rank {len(declared)}, the given shape {text} does not"
         )
     for have, want in zip(declared or [], shape, strict=False):
         if have.HasField("dim_value") and have.dim_value not in (want, 0, -1):
             raise ShapeError(
                 f"input '{name}': the model fixes a dimension to "
-                f"{have.dim_value}, the given shape {list(shape)} does not fit"
+                f"{have.dim_value}, the given shape {text} does not fit"
             )
 
 
-def _given_shape(name: str, given: Any) -> tuple[int, ...]:
+def _given_shape(name: str, declared: list[Any] | None, given: Any) -> tuple[Size, ...]:
     try:
-        shape = tuple(int(d) for d in given)
-    except (TypeError, ValueError):
-        raise ShapeError(f"shapes['{name}'] is {given!r}; a sequence of ints is expected") from None
-    if any(d < 0 for d in shape):
-        raise ShapeError(f"shapes['{name}'] is {list(shape)}; dimensions are not negative")
-    return shape
+        items = list(given)
+    except TypeError:
+        items = [None]
+    if any(isinstance(item, str) or item is None for item in items):
+        raise ShapeError(f"shapes['{name}'] is {given!r}; a sequence of ints is expected")
+    symbols = [dim.dim_param for dim in declared or []] + [""] * len(items)
+    return tuple(
+        binding.size_of(f"shapes['{name}'][{axis}]", symbol or f"{name}.{axis}", item)
+        for axis, (item, symbol) in enumerate(zip(items, symbols, strict=False))
+    )
 
 
-def _dimension(value: onnx.ValueInfoProto, dim: Any, shapes: Mapping[str, Any]) -> int:
+def _dimension(value: onnx.ValueInfoProto, dim: Any, shapes: Mapping[str, Any]) -> Size:
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         return int(dim.dim_value)
-    if dim.dim_param and isinstance(shapes.get(dim.dim_param), int):
-        return int(shapes[dim.dim_param])
+    size = binding.dimension(dim.dim_param, shapes) if dim.dim_param else None
+    if size is not None:
+        return size
     what = f"dimension '{dim.dim_param}'" if dim.dim_param else "a dimension"
     raise _unknown(value, f"{what} is not known", dim.dim_param)
 

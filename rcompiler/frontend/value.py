@@ -8,7 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rcompiler.support.extent import Extent, Size
+
 from . import bounds, dtypes
+
+Extents = tuple[Extent | None, ...]  # along each axis; None where all elements are there
+
+
+class SizeAtRunTime(Exception):
+    """What is not written for tensors whose sizes are known at run time only was asked for one.
+
+    The interpreter makes a refusal of it that names the node.
+    """
 
 
 class Value:
@@ -16,13 +27,21 @@ class Value:
 
     Raises ValueError for a negative extent.
 
+    Where sizes are known at run time only, `shape` has their bounds, and of the elements only those
+    in the box of the ``extents`` are the answer; all others are whatever came out. Such a value has
+    neither name nor constant, so that nothing reads all of it by mistake: ``whole`` is the tensor
+    with all elements (`Builder.sized` makes the one of the other).
+
+    ``elements``: of a few integers that are sizes, or made of sizes, these. Its name comes with the
+    first op that reads it.
+
     ``refold``: set by lowerings whose weights are constant; called with per-channel
     ``(scale, shift)`` it returns the value of ``scale * this + shift`` at no run-time cost.
     """
 
     __slots__ = (
         *("base", "const", "dtype", "inputs", "name", "permuted", "quantised", "refold", "shape"),
-        "known",
+        *("elements", "extents", "known", "whole", "zeros"),
     )
 
     def __init__(
@@ -42,6 +61,10 @@ class Value:
         self.quantised: Quantised | None = None  # what it was dequantised from
         self.inputs = inputs  # names of the graph inputs it depends on
         self.known: bounds.Bounds | None = None  # what its node says, see `bounds`
+        self.extents: Extents = (None,) * len(self.shape)
+        self.whole: Value | None = None
+        self.zeros: frozenset[int] = frozenset()  # axes along which zeros are beyond the extent
+        self.elements: np.ndarray | None = None  # of `Size`s, in the shape of the tensor
 
     @property
     def rank(self) -> int:
@@ -51,6 +74,12 @@ class Value:
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The shape, with the extents where there are some."""
+        pairs = zip(self.extents, self.shape, strict=True)
+        return tuple(d if extent is None else extent for extent, d in pairs)
 
     @property
     def array(self) -> np.ndarray:

@@ -1,0 +1,104 @@
+"""What a caller says of the dimensions of a model's inputs: one number, or a range of them.
+
+    shapes={"batch": 1, "seq": range(1, 513)}            by the names of symbolic dimensions
+    shapes={"tokens": (1, range(1, 513))}                by the name of an input
+
+Within a range the size is known at run time only; the last number of the range is its bound. A
+dimension that a model calls `past + seq` is made of those.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rcompiler.errors import ShapeError
+from rcompiler.support.extent import Extent, Size, Symbol
+
+_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
+
+
+def dimension(symbol: str, shapes: Mapping[str, Any]) -> Size | None:
+    """The size of a symbolic dimension; None where nothing is said of it.
+
+    Raises ShapeError for what is no size.
+    """
+    if symbol in shapes:
+        return size_of(f"shapes['{symbol}']", symbol, shapes[symbol])
+    tree = _formula(symbol)
+    if tree is None or not set(names_in(symbol)) <= shapes.keys():
+        return None
+    return _evaluated(tree, shapes)
+
+
+def size_of(what: str, symbol: str, given: Any) -> Size:
+    """A size that a caller gives. what: in messages; symbol: whose size it is.
+
+    Raises ShapeError for what is none.
+    """
+    if isinstance(given, range):
+        if not given or given.step != 1 or given.start < 0:
+            raise ShapeError(
+                f"{what} is {given}; a range of sizes has a least one that is not negative, and "
+                "steps of 1, as in range(1, 513) for 1 to 512"
+            )
+        if len(given) == 1:
+            return given.start
+        return Extent.of(Symbol(symbol, given.start, given.stop - 1))
+    if isinstance(given, bool):
+        raise ShapeError(f"{what} is {given}; a size is an int, or a range of them")
+    try:
+        size = operator.index(given)
+    except TypeError:
+        raise ShapeError(f"{what} is {given!r}; a size is an int, or a range of them") from None
+    if size < 0:
+        raise ShapeError(f"{what} is {size}; dimensions are not negative")
+    return size
+
+
+def names_in(symbol: str) -> list[str]:
+    """Of the dimensions that one is made of; of a plain one its own."""
+    tree = _formula(symbol)
+    if tree is None:
+        return [symbol]
+    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+
+
+def _formula(symbol: str) -> ast.expr | None:
+    """The sum, difference or product of names and numbers that the name of a dimension is."""
+    try:
+        tree = ast.parse(symbol.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return tree if isinstance(tree, ast.BinOp) and all(map(_known, _leaves(tree))) else None
+
+
+def _leaves(node: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        yield from _leaves(node.left)
+        yield from _leaves(node.right)
+    else:
+        yield node
+
+
+def _known(leaf: ast.expr) -> bool:
+    return isinstance(leaf, ast.Name) or (
+        isinstance(leaf, ast.Constant) and type(leaf.value) is int
+    )
+
+
+def _evaluated(node: ast.expr, shapes: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.BinOp(left=left, op=op, right=right):
+            return _OPERATORS[type(op)](_evaluated(left, shapes), _evaluated(right, shapes))
+        case ast.Name(id=name):
+            return size_of(f"shapes['{name}']", name, shapes[name])
+        case ast.Constant(value=number):
+            return number
+    raise AssertionError(ast.dump(node))

@@ -1,0 +1,231 @@
+"""Arithmetic on shapes, with sizes in the place of numbers.
+
+    Shape(x) = [batch, seq, 64];  Gather(.., 1) = seq;  Concat([batch], [seq * 12]) = ...
+
+What is not decided for all sizes, such as whether one is below another, is left to the usual
+translation: then the numbers are computed at run time, and decide no shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rcompiler.frontend import dtypes
+from rcompiler.frontend.builder import Builder, Value
+from rcompiler.frontend.nodes import attribute_value
+from rcompiler.support.extent import InexactDivision, Size, at_most, highest, lowest, product
+
+from .rules import concerns
+
+MOST_ELEMENTS = 1024
+
+Arrays = Sequence[np.ndarray]
+Function = Callable[[dict[str, Any], Arrays], "np.ndarray | Sequence[np.ndarray]"]
+_TABLE: dict[str, Function] = {}
+
+
+class Undecided(Exception):
+    """What a node computes is not known for all sizes."""
+
+
+def evaluated(b: Builder, node: Any, inputs: Sequence[Any]) -> list[Value] | None:
+    """The results of a node on sizes; None where nothing can be said."""
+    if node.domain not in ("", "ai.onnx") or not any(map(concerns, inputs)):
+        return None
+    attributes = {a.name: attribute_value(a) for a in node.attribute}
+    first = inputs[0]
+    if node.op_type == "Shape":
+        shape = first.sizes[attributes.get("start", 0) : attributes.get("end")]
+        return [b.numbers(_array(list(shape)), "int64")]
+    if node.op_type == "Size":
+        return [b.numbers(_array(product(first.sizes)), "int64")]
+    function = _TABLE.get(node.op_type)
+    if function is None:
+        return None
+    given = [_sizes(value) for value in inputs if value is not None]
+    arrays = [array for array in given if array is not None]
+    if len(arrays) < len(given) or None in inputs[:-1]:
+        return None
+    kind = dtypes.from_onnx(attributes["to"]) if node.op_type == "Cast" else inputs[-1].dtype
+    if node.op_type in ("Gather", "Slice", "Unsqueeze", "Squeeze", "Reshape", "Split", "Expand"):
+        kind = first.dtype
+    if kind not in ("int32", "int64"):
+        return None
+    try:
+        made = function({**attributes, "outputs": len(node.output)}, arrays)
+    except (Undecided, InexactDivision, ZeroDivisionError):
+        return None
+    results = [made] if isinstance(made, np.ndarray) else list(made)
+    if results[0].dtype == bool:
+        return [b.constant(each, "bool") for each in results]
+    return [b.numbers(each, kind) for each in results]
+
+
+def _array(content: Any) -> np.ndarray:
+    if isinstance(content, list):
+        array = np.empty(len(content), object)
+        array[:] = content
+        return array
+    array = np.empty((), object)
+    array[()] = content
+    return array
+
+
+def _sizes(value: Value) -> np.ndarray | None:
+    """The elements as sizes, of conditions as booleans; None where they are not known."""
+    if value.elements is not None:
+        return value.elements
+    if value.const is None or value.size > MOST_ELEMENTS:
+        return None
+    if value.dtype == "bool":
+        return value.const.astype(bool)
+    return value.const.astype(object) if value.dtype in ("int32", "int64") else None
+
+
+def _on(*ops: str) -> Callable[[Function], Function]:
+    def register(fn: Function) -> Function:
+        _TABLE.update(dict.fromkeys(ops, fn))
+        return fn
+
+    return register
+
+
+def _elementwise(fn: Callable[..., Any], kind: type = object) -> Function:
+    def apply(_: dict[str, Any], arrays: Arrays) -> np.ndarray:
+        spread = np.broadcast_arrays(*arrays)
+        out: np.ndarray = np.empty(spread[0].shape, kind)
+        for at in np.ndindex(out.shape):
+            out[at] = fn(*(each[at] for each in spread))
+        return out
+
+    return apply
+
+
+def _divided(a: Size, b: Size) -> Size:
+    if lowest(a) < 0 or lowest(b) < 1:  # quotients are truncated
+        raise Undecided
+    return a // b
+
+
+def _less(a: Size, b: Size) -> bool:
+    if at_most(a + 1, b):
+        return True
+    if at_most(b, a):
+        return False
+    raise Undecided
+
+
+def _equal(a: Size, b: Size) -> bool:
+    if a == b:
+        return True
+    difference = a - b
+    if lowest(difference) > 0 or highest(difference) < 0:
+        return False
+    raise Undecided
+
+
+def _least(a: Size, b: Size) -> Size:
+    return a if a == b or _less(a, b) else b
+
+
+def _greatest(a: Size, b: Size) -> Size:
+    return b if a == b or _less(a, b) else a
+
+
+_TABLE.update(
+    Add=_elementwise(lambda a, b: a + b),
+    Sub=_elementwise(lambda a, b: a - b),
+    Mul=_elementwise(lambda a, b: a * b),
+    Div=_elementwise(_divided),
+    Neg=_elementwise(lambda a: -a),
+    Min=_elementwise(_least),
+    Max=_elementwise(_greatest),
+    Equal=_elementwise(_equal, bool),
+    Less=_elementwise(_less, bool),
+    Greater=_elementwise(lambda a, b: _less(b, a), bool),
+    LessOrEqual=_elementwise(lambda a, b: not _less(b, a), bool),
+    GreaterOrEqual=_elementwise(lambda a, b: not _less(a, b), bool),
+    Where=_elementwise(lambda c, a, b: a if c else b),
+    Cast=lambda _, arrays: arrays[0],
+)
+
+
+def _known(array: np.ndarray) -> np.ndarray:
+    """Sizes that have to be numbers."""
+    if not all(isinstance(each, int) for each in array.reshape(-1)):
+        raise Undecided
+    return array.astype(np.int64)
+
+
+@_on("Gather")
+def _gather(attributes: dict[str, Any], arrays: Arrays) -> np.ndarray:
+    data, at = arrays[0], _known(arrays[1])
+    axis = attributes.get("axis", 0)
+    if not data.ndim or (at < -data.shape[axis]).any() or (at >= data.shape[axis]).any():
+        raise Undecided
+    return np.asarray(np.take(data, at, axis), object)
+
+
+@_on("Slice")
+def _slice(_: dict[str, Any], arrays: Arrays) -> np.ndarray:
+    if len(arrays) < 3:
+        raise Undecided
+    data, (starts, ends, *rest) = arrays[0], (_known(a).tolist() for a in arrays[1:])
+    axes = rest[0] if rest else range(len(starts))
+    steps = rest[1] if len(rest) > 1 else [1] * len(starts)
+    box = [slice(None)] * data.ndim
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        box[axis] = slice(start, end if end > -(1 << 60) else None, step)
+    return data[tuple(box)]
+
+
+@_on("Concat")
+def _concat(attributes: dict[str, Any], arrays: Arrays) -> np.ndarray:
+    return np.concatenate(list(arrays), attributes["axis"])
+
+
+@_on("Split")
+def _split(attributes: dict[str, Any], arrays: Arrays) -> list[np.ndarray]:
+    data, axis = arrays[0], attributes.get("axis", 0)
+    sizes = _known(arrays[1]) if len(arrays) > 1 else np.array(attributes.get("split", [1]))
+    if int(sizes.sum()) != data.shape[axis]:
+        raise Undecided
+    return np.split(data, np.cumsum(sizes)[:-1].tolist(), axis)
+
+
+@_on("Unsqueeze")
+def _unsqueeze(attributes: dict[str, Any], arrays: Arrays) -> np.ndarray:
+    axes = _known(arrays[1]).tolist() if len(arrays) > 1 else attributes["axes"]
+    return np.expand_dims(arrays[0], tuple(axes))
+
+
+@_on("Squeeze")
+def _squeeze(attributes: dict[str, Any], arrays: Arrays) -> np.ndarray:
+    axes = _known(arrays[1]).tolist() if len(arrays) > 1 else attributes.get("axes")
+    return np.squeeze(arrays[0], None if axes is None else tuple(axes))
+
+
+@_on("Reshape")
+def _reshape(_: dict[str, Any], arrays: Arrays) -> np.ndarray:
+    if len(arrays) < 2:
+        raise Undecided
+    return arrays[0].reshape(_known(arrays[1]).tolist())
+
+
+def _reduction(fn: Callable[[Any], Size]) -> Function:
+    def apply(attributes: dict[str, Any], arrays: Arrays) -> np.ndarray:
+        data = arrays[0]
+        axes = _known(arrays[1]).tolist() if len(arrays) > 1 else attributes.get("axes", [0])
+        if data.ndim != 1 or len(axes) != 1:
+            raise Undecided
+        found = _array(fn(list(data)))
+        return found.reshape(1) if attributes.get("keepdims", 1) else found
+
+    return apply
+
+
+_TABLE["ReduceProd"] = _reduction(product)
+_TABLE["ReduceSum"] = _reduction(lambda sizes: sum(sizes, 0))

@@ -1,0 +1,314 @@
+"""Operators that move elements: views, joining, cutting, repeating, gathering."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rcompiler.frontend import dtypes, load
+from rcompiler.frontend.body import Body
+from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend.registry import Context, Lowering
+from rcompiler.frontend.scalar import Scalar
+from rcompiler.frontend.sized import bare, extent_of
+from rcompiler.frontend.value import Extents, SizeAtRunTime
+from rcompiler.support.extent import (
+    Extent,
+    InexactDivision,
+    Size,
+    at_most,
+    highest,
+    lowest,
+    product,
+)
+
+from .rules import Results, as_usual, need_along, need_whole, of_whole, rule, sizes_of
+
+_END = 1 << 31  # and above: to the end of an axis
+
+
+def _extents(sizes: Sequence[Size]) -> Extents:
+    return tuple(map(extent_of, sizes))
+
+
+def _bounds(sizes: Sequence[Size]) -> list[int]:
+    return [highest(size) for size in sizes]
+
+
+def _quotient(a: Size, b: Size) -> Size:
+    try:
+        return a // b
+    except InexactDivision:
+        raise SizeAtRunTime(f"{a} elements do not divide by {b} for all sizes") from None
+
+
+def _reshaped(ctx: Context, x: Value, sizes: Sequence[Size]) -> Value:
+    if product(sizes) != product(x.sizes):
+        told = ", ".join(map(str, sizes))
+        raise ctx.shape_error(f"{product(x.sizes)} elements do not fit the shape [{told}]")
+    return ctx.b.reshape(x, _bounds(sizes), _extents(sizes))
+
+
+@rule("Reshape")
+def _reshape(ctx: Context, lower: Lowering) -> Results:
+    x = ctx.input(0)
+    wanted = sizes_of(ctx, 1, "shape", [])
+    if not ctx.attr("allowzero", 0):
+        wanted = [x.sizes[i] if d == 0 else d for i, d in enumerate(wanted)]
+    if wanted.count(-1) == 1:
+        rest = product(d for d in wanted if d != -1)
+        wanted = [_quotient(product(x.sizes), rest) if d == -1 else d for d in wanted]
+    return _reshaped(ctx, x, wanted)
+
+
+@rule("Flatten")
+def _flatten(ctx: Context, lower: Lowering) -> Results:
+    x, axis = ctx.input(0), ctx.attr("axis", 1)
+    axis = axis + x.rank if axis < 0 else axis
+    return _reshaped(ctx, x, [product(x.sizes[:axis]), product(x.sizes[axis:])])
+
+
+@rule("Squeeze")
+def _squeeze(ctx: Context, lower: Lowering) -> Results:
+    x = ctx.input(0)
+    axes = ctx.ints(1, "axes", None)
+    if axes is None:
+        axes = [i for i, d in enumerate(x.sizes) if d == 1]
+    axes = ctx.axes(axes, x.rank)
+    if any(x.sizes[a] != 1 for a in axes):
+        raise ctx.shape_error(f"axes {axes} are not all of size one")
+    return _reshaped(ctx, x, [d for i, d in enumerate(x.sizes) if i not in axes])
+
+
+@rule("Unsqueeze")
+def _unsqueeze(ctx: Context, lower: Lowering) -> Results:
+    x, given = ctx.input(0), ctx.ints(1, "axes", [])
+    axes = ctx.axes(given, x.rank + len(given))
+    rest = iter(x.sizes)
+    sizes = [1 if i in axes else next(rest) for i in range(x.rank + len(axes))]
+    return _reshaped(ctx, x, sizes)
+
+
+rule("Concat")(as_usual)
+
+
+@rule("Split")
+def _split(ctx: Context, lower: Lowering) -> Results:
+    x = ctx.input(0)
+    axis = ctx.axis(ctx.attr("axis", 0), x.rank)
+    given = ctx.has(1) or ctx.attr("split") is not None
+    if x.extents[axis] is None and (not ctx.has(1) or ctx.input(1).const is not None):
+        return lower(ctx)
+    if not given:
+        raise SizeAtRunTime(f"{x.sizes[axis]} elements are cut into {len(ctx.outputs)} parts")
+    parts, start = [], 0
+    first: Size = start
+    for size in sizes_of(ctx, 1, "split"):
+        parts.append(ctx.b.picked(x, axis, first, size))
+        first = size + first
+    if first != x.sizes[axis]:
+        raise ctx.shape_error(f"the parts add up to {first}, not to {x.sizes[axis]}")
+    return parts
+
+
+@rule("Slice")
+def _slice(ctx: Context, lower: Lowering) -> Results:
+    x = ctx.input(0)
+    starts, ends = sizes_of(ctx, 1, "starts", []), sizes_of(ctx, 2, "ends", [])
+    axes = ctx.axes(ctx.ints(3, "axes", None) or list(range(len(starts))), x.rank)
+    steps = ctx.ints(4, "steps", None) or [1] * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise ctx.shape_error(f"starts {starts}, ends {ends}, axes {axes}, steps {steps}")
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        first, count = _picked(x.sizes[axis], start, end, step)
+        if isinstance(first, int) and isinstance(count, int) and x.extents[axis] is None:
+            x = ctx.b.slice_along(x, axis, first, count, step)
+        elif (first, count, step) != (0, x.sizes[axis], 1):
+            x = ctx.b.picked(x, axis, first, count, step)
+    return x
+
+
+def _picked(size: Size, start: Size, end: Size, step: int) -> tuple[Size, Size]:
+    """The first element of a slice, and how many there are."""
+    if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+        taken = range(size)[start:end:step]
+        return taken.start, len(taken)
+    if step < 0:
+        first = _within(start, size, size - 1, -1)
+        last = _within(end, size, size - 1, -1)
+        return first, _quotient(first - last - step - 1, -step)
+    first, last = _within(start, size, size, 0), _within(end, size, size, 0)
+    if not at_most(first, last):
+        if at_most(last, first):
+            return 0, 0
+        raise SizeAtRunTime(f"elements {first} to {last} may be none")
+    return first, _quotient(last - first + step - 1, step)
+
+
+def _within(position: Size, size: Size, most: Size, least: int) -> Size:
+    """A position of a slice as one from the start, cut off as Python does."""
+    if isinstance(position, int) and abs(position) >= _END - 1:
+        return most if position > 0 else least
+    if lowest(position) < 0:
+        if highest(position) >= 0:
+            raise SizeAtRunTime(f"position {position} may count from both ends")
+        position = position + size
+    if at_most(most, position):
+        return most
+    if at_most(position, most) and lowest(position) >= least:
+        return position
+    if isinstance(position, int) and position <= least:
+        return least
+    raise SizeAtRunTime(f"position {position} may be outside of {size} elements")
+
+
+@rule("Gather")
+def _gather(ctx: Context, lower: Lowering) -> Results:
+    b, x, at = ctx.b, ctx.input(0), ctx.input(1)
+    axis = ctx.axis(ctx.attr("axis", 0), x.rank)
+    if at.whole is None and at.elements is None and x.whole is None:
+        return lower(ctx)
+    size = x.sizes[axis]
+    extents = (*x.extents[:axis], *at.extents, *x.extents[axis + 1 :])
+    if not isinstance(size, Extent):
+        if at.whole is None:
+            (made,) = of_whole(ctx, lower)
+            assert made is not None
+            return b.sized(made, extents)
+        return _gathered(ctx, x, at, axis, extents)
+    if at.const is not None and at.const.size:
+        least, most = int(at.const.min()), int(at.const.max())
+        if most >= lowest(size) or -least > lowest(size):
+            raise SizeAtRunTime(f"elements {least} to {most} may be outside of {size}")
+        if at.size == 1:
+            index = int(at.const.reshape(-1)[0])
+            one = b.picked(x, axis, index if index >= 0 else size + index, 1)
+            sizes = [*x.sizes[:axis], *at.shape, *x.sizes[axis + 1 :]]
+            return _reshaped(ctx, one, sizes)
+    return _gathered(ctx, x, _checked(ctx, at, size, x.shape[axis]), axis, extents)
+
+
+def _checked(ctx: Context, at: Value, size: Size, bound: int) -> Value:
+    """Indices as positions from the start; one that leads out of what is there leads out of the
+    whole, too, which is an error after the call."""
+
+    def body(s: Body, a: Scalar, count: Scalar) -> Scalar:
+        a = s.cast(a, "int64")
+        resolved = s.select(a < 0, a + count, a)
+        inside = (resolved >= 0) & (resolved < count)
+        return s.select(inside, resolved, s.select(a < 0, a - bound, a + bound))
+
+    return ctx.b.elementwise(body, at, ctx.b.number(size), dtype="int64")
+
+
+def _gathered(ctx: Context, x: Value, at: Value, axis: int, extents: Extents) -> Value:
+    """Elements at positions that are clamped; the runtime looks at those that are there."""
+    b, bound, whole = ctx.b, x.shape[axis], bare(x)
+    if at.const is None:
+        b.expect(at, -bound, bound - 1, f"{ctx.op} '{ctx.name}'")
+    shape = [*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]]
+    if not bound or 0 in shape:
+        raise SizeAtRunTime("an axis without elements is gathered from")
+
+    def body(s: Body, position: Scalar) -> Scalar:
+        where = [s.index(i) for i in range(axis)]
+        place = s.cast(position, "index")
+        where.append(s.clamp(s.select(place < 0, place + bound, place), 0, bound - 1))
+        where += [s.index(i) for i in range(axis + at.rank, len(shape))]
+        return s.extract(whole, where)
+
+    made = b.tabulate(shape, x.dtype, body, (bare(at), ", ".join(dims(at.rank, axis))))
+    return b.sized(made, extents)
+
+
+@rule("Expand")
+def _expand(ctx: Context, lower: Lowering) -> Results:
+    x, wanted = ctx.input(0), sizes_of(ctx, 1)
+    rank = max(x.rank, len(wanted))
+    own = [1] * (rank - x.rank) + list(x.sizes)
+    sizes: list[Size] = []
+    for d, to in zip(own, [1] * (rank - len(wanted)) + wanted, strict=True):
+        if d != to and 1 not in (d, to):
+            raise SizeAtRunTime(f"{d} elements are not repeated to {to}")
+        sizes.append(d if to == 1 else to)
+    return ctx.b.broadcast_to(x, _bounds(sizes), _extents(sizes))
+
+
+@rule("Tile")
+def _tile(ctx: Context, lower: Lowering) -> Results:
+    b, x, times = ctx.b, ctx.input(0), sizes_of(ctx, 1)
+    if ctx.opset < 6 or len(times) != x.rank:
+        raise ctx.shape_error(f"repeats {times} do not fit rank {x.rank}")
+    apart: list[Size] = []
+    spread: list[Size] = []
+    for size, repeats in zip(x.sizes, times, strict=True):
+        apart += [1, size]
+        spread += [repeats, size]
+    wide = b.broadcast_to(_reshaped(ctx, x, apart), _bounds(spread), _extents(spread))
+    return _reshaped(ctx, wide, [n * r for n, r in zip(x.sizes, times, strict=True)])
+
+
+@rule("ConstantOfShape")
+def _constant_of_shape(ctx: Context, lower: Lowering) -> Results:
+    sizes, tensor = sizes_of(ctx, 0), ctx.attr("value")
+    one = np.zeros(1, np.float32) if tensor is None else load.array_of(tensor)
+    if any(lowest(size) < 0 for size in sizes) or one.size != 1:
+        raise ctx.shape_error(f"shape {sizes}, {one.size} values")
+    shape, kind = _bounds(sizes), dtypes.name_of(one)
+    ctx.check_size(shape, kind)
+    whole = ctx.b.constant_view(np.broadcast_to(one.reshape(()), shape), kind)
+    return ctx.b.sized(whole, _extents(sizes))
+
+
+@rule("Range")
+def _range(ctx: Context, lower: Lowering) -> Results:
+    b = ctx.b
+    start, limit, step = (_scalar(ctx, i) for i in range(3))
+    if not isinstance(step, int) or not step:
+        raise SizeAtRunTime(f"the step is {step}")
+    sign = 1 if step > 0 else -1
+    count = _quotient((limit - start) * sign + abs(step) - 1, abs(step))
+    if lowest(count) < 0:
+        raise SizeAtRunTime(f"{count} numbers may be none")
+    dtype, most = ctx.input(0).dtype, highest(count)
+    offsets = b.constant(np.arange(most, dtype=np.int64) * step, "int64")
+    first = b.number(start)
+    values = b.elementwise(lambda s, a, f: s.cast(a + f, dtype), offsets, first, dtype=dtype)
+    return b.sized(values, [extent_of(count)])
+
+
+def _scalar(ctx: Context, index: int) -> Any:
+    value = ctx.input(index)
+    if value.elements is not None:
+        return value.elements.reshape(-1)[0]
+    number = ctx.const(index, "it decides the result's shape").reshape(-1)[0].item()
+    if not isinstance(number, int):
+        raise SizeAtRunTime("numbers that are no integers are counted")
+    return number
+
+
+@rule("Pad")
+def _pad(ctx: Context, lower: Lowering) -> Results:
+    x, mode = ctx.input(0), ctx.attr("mode", "constant")
+    need_whole(ctx, 2)
+    pads = ctx.ints(1, "pads", [])
+    axes = ctx.axes(ctx.ints(3, "axes", None) or list(range(x.rank)), x.rank)
+    if len(pads) != 2 * len(axes):
+        raise ctx.shape_error(f"pads {pads} do not fit {len(axes)} axes")
+    padded = [axis for i, axis in enumerate(axes) if pads[i] or pads[len(axes) + i]]
+    moved = [axis for axis in padded if x.extents[axis] is not None]
+    extents = list(x.extents)
+    for i, axis in enumerate(axes):
+        if axis in moved:
+            extents[axis] = extent_of(x.sizes[axis] + pads[i] + pads[len(axes) + i])
+    if moved and (mode != "constant" or min(pads) < 0 or ctx.opset < 11):
+        need_along(ctx, x, moved)
+    number = ctx.optional(2)
+    if moved and number is not None and number.const is None:
+        raise SizeAtRunTime("it is padded with a number that is known at run time")
+    fill = 0 if number is None else number.array.reshape(-1)[0]
+    (made,) = of_whole(ctx, lower, {0: ctx.b.masked(x, moved, fill)})
+    assert made is not None
+    return ctx.b.sized(made, extents)

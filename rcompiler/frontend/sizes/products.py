@@ -1,0 +1,117 @@
+"""Sums of products: zeros in the place of what is not there along contracted axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rcompiler.frontend.builder import Value
+from rcompiler.frontend.ops.operand_shapes import window
+from rcompiler.frontend.registry import Context, Lowering
+from rcompiler.frontend.sized import extent_of
+from rcompiler.frontend.value import Extents, SizeAtRunTime
+from rcompiler.support.extent import Extent, InexactDivision, Size, lowest
+
+from .rules import Results, as_usual, need_along, need_whole, of_whole, rule, with_extents
+
+
+def _contracted(ctx: Context, a: Value, i: int, b: Value, j: int) -> tuple[Value, Value]:
+    """Both operands with zeros where nothing is along the axes that are contracted."""
+    if a.extents[i] != b.extents[j]:
+        raise SizeAtRunTime(f"{a.sizes[i]} elements are contracted with {b.sizes[j]}")
+    return ctx.b.masked(a, [i]), ctx.b.masked(b, [j])
+
+
+def broadcast(*operands: Value, rank: int, skip: int = 0) -> Extents:
+    """The extents of operands that are broadcast to a rank, without their last ``skip`` axes."""
+    found: list[Extent | None] = [None] * rank
+    whole = [1] * rank
+    for value in operands:
+        sizes = value.sizes[: value.rank - skip]
+        for d, size in enumerate(sizes, rank - len(sizes)):
+            if size == 1:
+                continue
+            if whole[d] != 1 and size != (found[d] or whole[d]):
+                raise SizeAtRunTime(f"{found[d] or whole[d]} elements meet {size}")
+            found[d], whole[d] = extent_of(size), size if isinstance(size, int) else 0
+    return tuple(found)
+
+
+@rule("MatMul")
+def _matmul(ctx: Context, lower: Lowering) -> Results:
+    a, b = ctx.input(0), ctx.input(1)
+    batch = broadcast(a, b, rank=max(a.rank, b.rank, 2) - 2, skip=2)
+    extents = [*batch, *a.extents[-2:-1], *(b.extents[-1:] if b.rank > 1 else ())]
+    a, b = _contracted(ctx, a, a.rank - 1, b, max(b.rank - 2, 0))
+    return with_extents(ctx, of_whole(ctx, lower, {0: a, 1: b}), tuple(extents))
+
+
+@rule("Gemm")
+def _gemm(ctx: Context, lower: Lowering) -> Results:
+    a, b, c = ctx.input(0), ctx.input(1), ctx.optional(2)
+    i, j = (0 if ctx.attr("transA", 0) else 1), (1 if ctx.attr("transB", 0) else 0)
+    extents = a.extents[1 - i], b.extents[1 - j]
+    if c is not None:
+        sizes = [1] * (2 - c.rank) + list(c.sizes)
+        for size, own, bound in zip(sizes, extents, (a.shape[1 - i], b.shape[1 - j]), strict=True):
+            if size not in (1, own or bound):
+                raise SizeAtRunTime(f"{size} elements are added to {own or bound}")
+    a, b = _contracted(ctx, a, i, b, j)
+    return with_extents(ctx, of_whole(ctx, lower, {0: a, 1: b}), extents)
+
+
+# All that they are made of are sums of products, and copies.
+rule("Einsum")(as_usual)
+
+
+def windows(ctx: Context, x: Value, kernel: Sequence[int], out: Extents, least: int = 1) -> Extents:
+    """The extents of windows over the spatial axes, in a tensor of which ``out`` are the others."""
+    strides, dilations, pads = window(ctx, x.shape[2:], kernel)
+    found = list(out)
+    for axis, (size, k) in enumerate(zip(x.sizes[2:], kernel, strict=True)):
+        if not isinstance(size, Extent):
+            found.append(None)
+            continue
+        if ctx.attr("auto_pad", "NOTSET").startswith("SAME") and strides[axis] > 1:
+            raise SizeAtRunTime("padding SAME depends on the size where the stride is not 1")
+        room = size + pads[axis] + pads[axis + len(kernel)] - (k - 1) * dilations[axis] - 1
+        try:
+            count: Size = room // strides[axis] + 1
+        except InexactDivision:
+            raise SizeAtRunTime(f"{size} elements have windows {strides[axis]} apart") from None
+        if lowest(count) < least:
+            raise SizeAtRunTime(f"there may be no window in {size} elements")
+        found.append(extent_of(count))
+    return tuple(found)
+
+
+@rule("Conv")
+def _conv(ctx: Context, lower: Lowering) -> Results:
+    x, w = ctx.input(0), ctx.input(1)
+    need_whole(ctx, 1, 2)
+    need_along(ctx, x, [1])
+    extents = windows(ctx, x, w.shape[2:], (x.extents[0], None))
+    given = {0: ctx.b.masked(x, range(2, x.rank))}
+    return with_extents(ctx, of_whole(ctx, lower, given), extents)
+
+
+@rule("ConvTranspose", "ConvInteger", "QLinearConv")
+def _of_batch(ctx: Context, lower: Lowering) -> Results:
+    """Only the batch may be of any size."""
+    need_whole(ctx, *range(1, len(ctx.inputs)))
+    x = ctx.input(0)
+    need_along(ctx, x, range(1, x.rank))
+    made = of_whole(ctx, lower)
+    return with_extents(ctx, made, *((x.extents[0], *[None] * (v.rank - 1)) for v in made if v))
+
+
+@rule("MatMulInteger", "QLinearMatMul")
+def _of_rows(ctx: Context, lower: Lowering) -> Results:
+    """Only the left operand may be of any size, not along the contracted axis."""
+    need_whole(ctx, *range(1, len(ctx.inputs)))
+    a, right = ctx.input(0), ctx.input(3 if ctx.op == "QLinearMatMul" else 1)
+    need_along(ctx, a, [a.rank - 1])
+    batch = broadcast(a, right, rank=max(a.rank, right.rank, 2) - 2, skip=2)
+    columns = [None] * (right.rank > 1)
+    made = of_whole(replace(ctx), lower)
+    return with_extents(ctx, made, (*batch, *a.extents[-2:-1], *columns))

@@ -1,0 +1,114 @@
+"""Registration of the rules, and what several of them say.
+
+An operator without a rule is refused where an operand is not all there: nothing is computed of what
+is no answer by mistake.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from rcompiler.errors import UnsupportedOp
+from rcompiler.frontend.builder import Value
+from rcompiler.frontend.registry import Context, Lowering
+from rcompiler.frontend.sized import bare
+from rcompiler.frontend.value import Extents
+from rcompiler.support.extent import Size
+
+Results = Value | Sequence[Value | None]
+Rule = Callable[[Context, Lowering], Results]
+_TABLE: dict[tuple[str, str], Rule] = {}
+
+
+def rule(*ops: str, domain: str = "") -> Callable[[Rule], Rule]:
+    """Register ``fn(ctx, lower)`` for one or more operators; `lower` is their usual translation."""
+
+    def register(fn: Rule) -> Rule:
+        for op in ops:
+            if (op, domain) in _TABLE:
+                raise ValueError(f"{op}: two rules")
+            _TABLE[op, domain] = fn
+        return fn
+
+    return register
+
+
+@cache
+def _load() -> None:
+    from rcompiler.frontend import sizes as package
+
+    for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
+        importlib.import_module(f"{package.__name__}.{module}")
+
+
+def find(op: str, domain: str) -> Rule | None:
+    """The rule of an operator."""
+    _load()
+    return _TABLE.get((op, domain))
+
+
+def concerns(value: Any) -> bool:
+    """Whether a value is made of sizes that are known at run time, or is not all there."""
+    return isinstance(value, Value) and (value.whole is not None or value.elements is not None)
+
+
+def is_partial(value: Any) -> bool:
+    """Whether it is not all there."""
+    return isinstance(value, Value) and value.whole is not None
+
+
+def refusal(ctx: Context, why: str = "") -> UnsupportedOp:
+    """``raise refusal(ctx)``: a node that is translated for sizes that are known, only."""
+    reason = "it is not translated for sizes that are known at run time"
+    remedy = "Give sizes in shapes, in the place of ranges"
+    return UnsupportedOp(ctx.gap(f"{reason}: {why}" if why else reason, remedy))
+
+
+def as_usual(ctx: Context, lower: Lowering) -> Results:
+    """All that the operator is made of knows of sizes at run time."""
+    return lower(ctx)
+
+
+def of_whole(
+    ctx: Context, lower: Lowering, inputs: Mapping[int, Value] | None = None
+) -> list[Value | None]:
+    """What the usual translation makes of all elements. inputs: others in the place of some."""
+    given = [
+        None if value is None else bare((inputs or {}).get(number, value))
+        for number, value in enumerate(ctx.inputs)
+    ]
+    made = lower(replace(ctx, inputs=given))
+    return [made] if isinstance(made, Value) else list(made)
+
+
+def with_extents(ctx: Context, made: Sequence[Value | None], *extents: Extents) -> list[Any]:
+    """Results of which only these parts are there."""
+    told = zip(made, extents, strict=False)
+    return [None if value is None else ctx.b.sized(value, own) for value, own in told]
+
+
+def sizes_of(ctx: Context, index: int, attribute: str = "", default: Any = None) -> list[Size]:
+    """Sizes given as input ``index``, or as an attribute."""
+    value = ctx.optional(index)
+    if value is None or value.elements is None:
+        return list(ctx.ints(index, attribute, default))
+    return list(value.elements.reshape(-1))
+
+
+def need_whole(ctx: Context, *indices: int) -> None:
+    """Refuse inputs that are not all there."""
+    for index in indices:
+        if is_partial(ctx.optional(index)):
+            raise refusal(ctx, f"input {index}")
+
+
+def need_along(ctx: Context, value: Value, axes: Sequence[int]) -> None:
+    """Refuse a tensor that is not all there along axes."""
+    for axis in axes:
+        if value.extents[axis] is not None:
+            raise refusal(ctx, f"along axis {axis}, of {value.extents[axis]} elements")
