@@ -32,7 +32,7 @@ from rcompiler.driver.steps import CompilationSteps, Progress
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel
 from rcompiler.frontend import import_onnx
 from rcompiler.frontend.load import load
-from rcompiler.frontend.sizes import sizes_of
+from rcompiler.frontend.size_sets import sizes_of
 from rcompiler.model import Model
 from rcompiler.options import (
     CompileOptions,
@@ -101,7 +101,7 @@ def compile_onnx(
             in the cache (default figures without a cache).
         shapes: shapes of inputs by name, or sizes of symbolic dims. In the place of a size stands
             also a tuple of sizes, or a range: the model then has a program for each of these sizes,
-            and for buckets of a range, over one block of weights (`rcompiler.frontend.sizes`).
+            and for buckets of a range, over one block of weights (`rcompiler.frontend.size_sets`).
         buckets: of symbolic dims with a range, the greatest size of each bucket; None for 2^k and
             3 * 2^k.
         values: arrays by the names of inputs that are to be constants; they are no longer inputs.

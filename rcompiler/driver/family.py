@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rcompiler.frontend.sizes import Sizes
+from rcompiler.frontend.size_sets import SizeSets
 from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.family import Family, together
 
 
 def compile_family(
-    sizes: Sizes, compile_one: Callable[[Mapping[str, Any], WeightPool], Artifact]
+    sizes: SizeSets, compile_one: Callable[[Mapping[str, Any], WeightPool], Artifact]
 ) -> Family:
     """The programs of a model.
 

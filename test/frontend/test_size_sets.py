@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from rcompiler.errors import ShapeError
-from rcompiler.frontend.sizes import series, sizes_of
+from rcompiler.frontend.size_sets import series, sizes_of
 
 
 def model(**inputs):

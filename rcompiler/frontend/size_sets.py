@@ -29,7 +29,7 @@ Interval = tuple[int, int]  # the least and the greatest size
 
 
 @dataclass(frozen=True)
-class Sizes:
+class SizeSets:
     """The programs of a model.
 
     Attributes:
@@ -49,7 +49,7 @@ def sizes_of(
     model: ModelProto,
     shapes: Mapping[str, Any] | None,
     tops: Mapping[str, Sequence[int]] | None = None,
-) -> Sizes | None:
+) -> SizeSets | None:
     """What `shapes` asks for; None where that is one program of one size.
 
     Args:
@@ -95,7 +95,7 @@ def sizes_of(
             "of one model. Give fewer sizes, or buckets= with fewer tops"
         )
     buckets = tuple(itertools.product(*intervals))
-    return Sizes(
+    return SizeSets(
         symbols,
         {name: tuple(_axes(value, symbols, by_axis.get(name))) for name, value in inputs.items()},
         buckets,
