@@ -36,14 +36,16 @@ class SizedTensor:
 
     Attributes:
         name: as in the ONNX model.
-        shape: numbers, and the names of sizes that differ between calls; of an output "?" where its
-            size follows from others.
+        shape: the greatest that it may have.
         dtype: name of the type in numpy or ml_dtypes.
+        sizes: the same, with the names of those that differ between calls; of an output "?" where a
+            size follows from others.
     """
 
     name: str
-    shape: tuple[int | str, ...]
+    shape: tuple[int, ...]
     dtype: str
+    sizes: tuple[int | str, ...]
 
 
 class BucketedModel(Closable):
@@ -94,10 +96,11 @@ class BucketedModel(Closable):
             self._turns.begin()
         self._known: dict[tuple[tuple[int, ...], ...], Model] = {}
         self.inputs = tuple(
-            SizedTensor(t.name, family.shape(t.name), t.dtype) for t in self._largest.inputs
+            SizedTensor(t.name, t.shape, t.dtype, family.sizes_of(t.name))
+            for t in self._largest.inputs
         )
         self.outputs = tuple(
-            SizedTensor(t.name, self._output_shape(n), t.dtype)
+            SizedTensor(t.name, t.shape, t.dtype, self._output_sizes(n))
             for n, t in enumerate(self._largest.outputs)
         )
 
@@ -238,12 +241,15 @@ class BucketedModel(Closable):
         self._known[shapes] = model
         return model
 
-    def _output_shape(self, number: int) -> tuple[int | str, ...]:
+    def _output_sizes(self, number: int) -> tuple[int | str, ...]:
         """With the symbols that an axis has in all programs."""
-        family = self.family
+        family, largest = self.family, self._largest.outputs[number]
         shapes = [program.outputs[number].shape for program in family.programs]
         found: list[int | str] = []
-        for sizes in zip(*shapes, strict=True):
+        for told, sizes in zip(largest.sizes, zip(*shapes, strict=True), strict=True):
+            if not isinstance(told, int):
+                found.append(str(told))
+                continue
             if len({*sizes}) == 1:
                 found.append(sizes[0])
                 continue

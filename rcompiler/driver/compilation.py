@@ -328,8 +328,9 @@ class Compilation:
                 Program(p.name, p.streams, p.events, p.operators, p.taken_by)
                 for p in tables.launches
             ),
-            inputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.inputs),
-            outputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.outputs),
+            inputs=tuple(map(_tensor, tables.inputs)),
+            outputs=tuple(map(_tensor, tables.outputs)),
+            counts=tuple(t.size for t in tables.counts if t.size is not None),
             ranges=tuple(IndexRange(name, *_range(i)) for name, i in _told(tables.inputs)),
             checks=tuple(IndexCheck(*_range(i)) for _, i in _told(tables.checks)),
             arena_bytes=tables.memory()[0],
@@ -365,6 +366,10 @@ class Compilation:
         name = element.partition("{")[0]
         if find(name) is not None:
             self.steps.begin(name)
+
+
+def _tensor(told: TensorInfo) -> Tensor:
+    return Tensor(told.name, told.shape, told.dtype, told.extents, told.size)
 
 
 def _told(tensors: Sequence[TensorInfo]) -> list[tuple[str, Indices]]:

@@ -28,5 +28,5 @@ def compile_family(
     programs = [compile_one(binding, pool) for binding in sizes.bindings]
     weights, storage = pool.block()
     programs[0] = replace(programs[0], constants=weights, storage=storage)
-    axes = [sizes.axes[tensor.name] for tensor in programs[0].inputs]
+    axes = [sizes.axes[tensor.name] for tensor in programs[0].given]
     return together(sizes.symbols, axes, sizes.buckets, programs)

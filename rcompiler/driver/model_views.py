@@ -16,7 +16,9 @@ class Named(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def shape(self) -> tuple[int | str, ...]: ...
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def sizes(self) -> Sequence[object]: ...
     @property
     def dtype(self) -> str: ...
 
@@ -34,7 +36,7 @@ def model_text(what: str, artifact: Artifact, eus: int, closed: bool) -> str:
     """
     lines = [
         _title(what, artifact, eus, closed),
-        *_lines("input", artifact.inputs),
+        *_lines("input", artifact.given),
         *_lines("output", artifact.outputs),
     ]
     return "<" + "\n  ".join(lines) + ">"
@@ -66,9 +68,9 @@ def family_text(
 
 def model_html(what: str, artifact: Artifact, eus: int, closed: bool) -> str:
     """The same as a table. Args: see `model_text`."""
-    sides = ("input", artifact.inputs), ("output", artifact.outputs)
+    sides = ("input", artifact.given), ("output", artifact.outputs)
     rows = [
-        (side, shown(tensor.name), list(tensor.shape), tensor.dtype)
+        (side, shown(tensor.name), _sizes(tensor), tensor.dtype)
         for side, tensors in sides
         for tensor in tensors
     ]
@@ -92,9 +94,15 @@ def _title(what: str, artifact: Artifact, eus: int, closed: bool) -> str:
     return f"{what} for {shown(target)} on {units}{', closed' if closed else ''}"
 
 
+def _sizes(tensor: Named) -> str:
+    """`[2, 'seq'<=512]`."""
+    told = zip(tensor.sizes, tensor.shape, strict=True)
+    each = (str(n) if isinstance(n, int) else f"{shown(str(n))}<={m}" for n, m in told)
+    return f"[{', '.join(each)}]"
+
+
 def _lines(side: str, tensors: Sequence[Named]) -> Iterator[str]:
     for tensor in tensors[:_MOST_LINES]:
-        shape = ", ".join(shown(n) if isinstance(n, str) else str(n) for n in tensor.shape)
-        yield f"{side} {shown(tensor.name)}: {tensor.dtype}[{shape}]"
+        yield f"{side} {shown(tensor.name)}: {tensor.dtype}{_sizes(tensor)}"
     if len(tensors) > _MOST_LINES:
         yield f"... and {len(tensors) - _MOST_LINES} more {side}s"

@@ -104,8 +104,8 @@ def _write(
 
 
 def _signature(function: ir.Operation, side: str) -> ir.Attribute:
-    """[{name, dtype, type}] of the arguments or results, and indices where something is said of
-    them.
+    """[{name, dtype, type}] of the arguments or results; with indices where something is said of
+    them, and with sizes that are known at run time.
     """
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     types = type_.inputs if side == "arg_attrs" else type_.results
@@ -123,7 +123,7 @@ def _signature(function: ir.Operation, side: str) -> ir.Attribute:
             "dtype": dtype_of(str(ir.RankedTensorType(tensor).element_type)).name,
         }
         known = {} if attributes is None else {item.name: item.attr for item in attributes}
-        for name in ("name", "dtype", "indices"):  # the last of which the front end may write
+        for name in ("name", "dtype", "indices", "extents", "size"):  # as the front end wrote them
             if f"rtask.{name}" in known:
                 entry[name] = known[f"rtask.{name}"]
         entries.append(entry)

@@ -123,18 +123,44 @@ class Parameter:
         self.check_range(array)
         if not (array.flags.c_contiguous and array.flags.aligned):
             array = np.array(array, order="C", copy=True)
-        if self.filled is not None:
-            array = np.asarray(self.filled[array.view(np.uint8)]).view(self.dtype)
+        array = self.as_read(array)
         return array, address(array)
+
+    def as_read(self, array: np.ndarray) -> np.ndarray:
+        """The same with all bits of numbers of less than 8 as kernels expect them."""
+        if self.filled is None:
+            return array
+        return np.asarray(self.filled[array.view(np.uint8)]).view(self.dtype)
 
     def _array(self, value: object) -> np.ndarray:
         """Anything that numpy makes an array of, if that is of the declared shape and dtype."""
-        try:
-            array = np.asarray(value)
-        except (TypeError, ValueError) as error:  # such as lists of different lengths
-            raise ShapeError(f"{self._what} is not an array: {error}") from None
+        array = self._any_array(value)
         self._check(array)
         return array
+
+    def sized_array(self, value: object) -> np.ndarray:
+        """The same with any size along the axes whose sizes are known at run time.
+
+        Raises:
+            ShapeError: another rank, dtype, or size along the other axes.
+        """
+        array, sizes = self._any_array(value), self.tensor.sizes
+        if array.ndim != len(sizes) or any(
+            isinstance(want, int) and want != have
+            for want, have in zip(sizes, array.shape, strict=True)
+        ):
+            raise ShapeError(
+                f"{self._what} has shape {list(array.shape)}, the model wants "
+                f"[{', '.join(map(str, sizes))}]; reshape the argument"
+            )
+        self._check_dtype(array)
+        return array
+
+    def _any_array(self, value: object) -> np.ndarray:
+        try:
+            return np.asarray(value)
+        except (TypeError, ValueError) as error:  # such as lists of different lengths
+            raise ShapeError(f"{self._what} is not an array: {error}") from None
 
     def fixed(self, value: object, alignment: int = 1, write: bool = False) -> np.ndarray:
         """An array that kernels use where it lies.
@@ -185,6 +211,9 @@ class Parameter:
                 f"{self._what} has shape {list(array.shape)}, the model wants "
                 f"{list(self.shape)}; compile it for that shape or reshape the argument"
             )
+        self._check_dtype(array)
+
+    def _check_dtype(self, array: np.ndarray) -> None:
         if array.dtype != self.dtype:
             raise ShapeError(
                 f"{self._what} is {array.dtype}, the model wants {self.dtype}; "
@@ -195,6 +224,10 @@ class Parameter:
 def parameters(inputs: Sequence[Tensor], ranges: Sequence[IndexRange]) -> list[Parameter]:
     """Those of the inputs of a model, in order."""
     by_name = {each.input: each for each in ranges}
+    for tensor in inputs:
+        if tensor.size is not None:
+            low, high = tensor.size.low, tensor.size.high
+            by_name[tensor.name] = IndexRange(tensor.name, low, high, "the model")
     return [Parameter(tensor, "input", by_name.get(tensor.name)) for tensor in inputs]
 
 

@@ -42,8 +42,10 @@ from rcompiler.runtime.program import (
     check_range,
     check_tensor,
 )
+from rcompiler.runtime.sizes import check_sizes
 from rcompiler.runtime.storage import Storage
 from rcompiler.runtime.untrusted import integer, integers, string, strings
+from rcompiler.support.extent import Extent, Symbol
 
 __all__ = ["Artifact", "KernelEntry", "Program", "Tensor"]
 
@@ -74,7 +76,8 @@ class Artifact:
         clocks: its certificate of the order, see `rammer.certificate`.
         stages: texts by name: the compilation stages, and the report as JSON.
         ranges: of inputs whose elements are indices.
-        checks: of indices that the model computes; external bases behind those of the outputs.
+        counts: sizes that the model computes; external bases behind those of the outputs.
+        checks: of indices that the model computes; external bases behind those.
         storage: which of the constants a file does not have, because a load makes them.
         levels: of a model for several CPUs what each level of it needs, the best first, this one
             among them; else none.
@@ -99,6 +102,7 @@ class Artifact:
     stages: Mapping[str, str] = field(default_factory=dict)
     ranges: tuple[IndexRange, ...] = ()
     checks: tuple[IndexCheck, ...] = ()
+    counts: tuple[Symbol, ...] = ()
     storage: Storage = field(default_factory=Storage)
     levels: tuple[Needs, ...] = ()
     others: tuple[Level, ...] = ()
@@ -111,8 +115,20 @@ class Artifact:
 
     @property
     def written(self) -> tuple[Tensor, ...]:
-        """What a launch writes for its caller, in the order of the bases: outputs and checks."""
-        return *self.outputs, *(Tensor(each.reader, (), "int64") for each in self.checks)
+        """What a launch writes for its caller, in the order of the bases: outputs, counts and
+        checks."""
+        scalars = *(each.name for each in self.counts), *(each.reader for each in self.checks)
+        return *self.outputs, *(Tensor(name, (), "int64") for name in scalars)
+
+    @property
+    def given(self) -> tuple[Tensor, ...]:
+        """The inputs that callers give: all but the sizes of those."""
+        return tuple(tensor for tensor in self.inputs if tensor.size is None)
+
+    @property
+    def sizes(self) -> tuple[Symbol, ...]:
+        """The counts that the shapes of inputs tell, in the order of the inputs behind `given`."""
+        return tuple(tensor.size for tensor in self.inputs if tensor.size is not None)
 
     def check(self) -> None:
         """Structural check: nothing in the tables leads outside of the buffers.
@@ -126,6 +142,7 @@ class Artifact:
             raise ArtifactError(f"artifact: impossible arena of {self.arena_bytes} bytes")
         for tensor in (*self.inputs, *self.outputs):
             check_tensor(tensor)
+        check_sizes(self.given, self.inputs, self.outputs, self.counts)
         integers = {t.name for t in self.inputs if t.dtype in ("int32", "int64")}
         for each in self.ranges:
             if each.input not in integers:
@@ -264,8 +281,8 @@ class Artifact:
         """The part of the header that decides the results, as the certificate covers it."""
         header = {
             "programs": [_encode_program(program) for program in self.programs],
-            "inputs": [[t.name, list(t.shape), t.dtype] for t in self.inputs],
-            "outputs": [[t.name, list(t.shape), t.dtype] for t in self.outputs],
+            "inputs": [_encode_tensor(t) for t in self.inputs],
+            "outputs": [_encode_tensor(t) for t in self.outputs],
             "arena_bytes": self.arena_bytes,
             "proof": {name: note for name, note in self.proof.items() if name != "kernels"},
         }
@@ -273,6 +290,8 @@ class Artifact:
             header["ranges"] = [[r.input, r.first, r.last, r.reader] for r in self.ranges]
         if self.checks:
             header["checks"] = [[c.first, c.last, c.reader] for c in self.checks]
+        if self.counts:
+            header["counts"] = [[s.name, s.low, s.high] for s in self.counts]
         return header
 
     def _sections(self) -> dict[str, np.ndarray]:
@@ -495,6 +514,8 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray], kept: Storage) -> t
         programs.append(_decode_program(entry, tuple(streams)))
     if start != len(words):
         raise ValueError
+    counts = tuple(_symbol(entry) for entry in header.get("counts", []))
+    symbols = [*counts, *(_symbol(e[4]) for e in header["inputs"] if len(e) == 5 and e[4])]
     code = code_section.unpacked(sections["code"])
     proof = dict(header["proof"])
     if proof and code.boxes is not None:
@@ -503,8 +524,8 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray], kept: Storage) -> t
         image=code.image,
         kernels=code.kernels,
         programs=tuple(programs),
-        inputs=_tensors(header["inputs"]),
-        outputs=_tensors(header["outputs"]),
+        inputs=_tensors(header["inputs"], symbols),
+        outputs=_tensors(header["outputs"], symbols),
         arena_bytes=integer(header["arena_bytes"]),
         ranges=tuple(
             IndexRange(string(name), integer(first), integer(last), string(reader))
@@ -514,6 +535,7 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray], kept: Storage) -> t
             IndexCheck(integer(first), integer(last), string(reader))
             for first, last, reader in header.get("checks", [])
         ),
+        counts=counts,
         constants=sections[WEIGHTS],
         storage=kept,
         target=code.target,
@@ -544,10 +566,32 @@ def _decode_program(entry: Any, streams: tuple[np.ndarray, ...]) -> Program:
     )
 
 
-def _tensors(entries: Any) -> tuple[Tensor, ...]:
-    return tuple(
-        Tensor(string(name), integers(shape), string(dtype)) for name, shape, dtype in entries
-    )
+def _encode_tensor(tensor: Tensor) -> list[Any]:
+    """Name, shape and type; of what is known at run time extents and size, too."""
+    entry = [tensor.name, list(tensor.shape), tensor.dtype]
+    if not tensor.extents and tensor.size is None:
+        return entry
+    size = tensor.size and [tensor.size.name, tensor.size.low, tensor.size.high]
+    return [*entry, [e and e.to_data() for e in tensor.extents], size]
+
+
+def _symbol(entry: Any) -> Symbol:
+    name, low, high = entry
+    return Symbol(string(name), integer(low), integer(high))
+
+
+def _tensors(entries: Any, symbols: Sequence[Symbol]) -> tuple[Tensor, ...]:
+    found = []
+    for name, shape, dtype, *rest in entries:
+        extents, size = rest or ([], None)
+        found.append(
+            Tensor(
+                *(string(name), integers(shape), string(dtype)),
+                tuple(None if e is None else Extent.from_data(e, symbols) for e in extents),
+                None if size is None else _symbol(size),
+            )
+        )
+    return tuple(found)
 
 
 class _Texts(Mapping[str, str]):

@@ -29,6 +29,7 @@ class Binding(Staying):
         "_answers",
         "_bases",
         "_checks",
+        "_counted",
         "_indices",
         "_narrow",
         "_owner",
@@ -47,10 +48,11 @@ class Binding(Staying):
         checks: IndexChecks,
         given_inputs: Arrays | None,
         given_outputs: Arrays | None,
+        counts: int = 0,
     ) -> None:
         """owner: keeps alive what the table points to, besides inputs and outputs; run: one
-        inference with a table of base addresses; table: makes one from those of inputs, outputs and
-        answers of checks.
+        inference with a table of base addresses; table: makes one from those of inputs, outputs,
+        so many counts, and answers of checks.
 
         Errors as for `Executable.bind`.
         """
@@ -67,7 +69,8 @@ class Binding(Staying):
                 self._narrow.append((parameter.filled, *raw))
         self._checks = checks if checks else None
         self._answers = checks.new()
-        places = (address(array) for array in (*read, *self.outputs))
+        self._counted = [aligned_empty((), np.dtype(np.int64)) for _ in range(counts)]
+        places = (address(array) for array in (*read, *self.outputs, *self._counted))
         self._bases = table(*places, *self._answers.addresses)
         self._owner, self._run = owner, run
         pairs = zip(inputs, self.inputs, strict=True)

@@ -1,7 +1,7 @@
 """A loaded model: numpy arrays in, a list of numpy arrays out."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from os import getpid
 from typing import Any
@@ -20,10 +20,11 @@ from rcompiler.runtime.image import Image, LoadedImage
 from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.loaded_schedule import LoadedSchedule
 from rcompiler.runtime.memory import Results, address, arena
-from rcompiler.runtime.outputs import Outputs
+from rcompiler.runtime.outputs import Outputs, named
 from rcompiler.runtime.pace import keep_pace
 from rcompiler.runtime.plans import Plans, check_plans, serve_plans
 from rcompiler.runtime.run_delay import RunDelay
+from rcompiler.runtime.sized_arguments import SizedCall
 from rcompiler.runtime.thread_schedule import combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
 from rcompiler.runtime.turns import Turn, Turns
@@ -98,18 +99,20 @@ class Executable(HeldModel):
             if validate is not None:
                 validate(each)
         self._artifact, self.plans = artifact, plans
-        self.inputs, self.outputs = artifact.inputs, artifact.outputs
+        self.inputs, self.outputs = artifact.given, artifact.outputs
         self.eus = _threads(artifact, eus)
         most = max(each.arena_bytes for each in (artifact, *others))
         own_arena = partial(arena, most, "temporary tensors of the model")
         self._arena = own_arena() if turns is None else turns.arena
         self._parameters = parameters(artifact.inputs, artifact.ranges)
         self._takes = list(enumerate(parameter.take for parameter in self._parameters))
+        self._sized = SizedCall.of(artifact, self._parameters)
+        self._count = len(self._takes) if self._sized is None else -1  # of arguments
         self._outputs = [Parameter(tensor, "output") for tensor in self.outputs]
         self._names = tuple(tensor.name for tensor in self.outputs)
         self._makes = [Results(p.shape, p.dtype).new for p in self._outputs]
         self._checks = IndexChecks(artifact.checks)
-        bases = tables.EXTERNAL + len(self.inputs + artifact.written)
+        bases = tables.EXTERNAL + len(artifact.inputs + artifact.written)
         own = {tables.ARENA: self._arena, tables.CONSTANTS: artifact.constants}
         self._table = partial(
             struct.Struct(f"{bases}Q").pack, *(address(own[base]) for base in sorted(own))
@@ -152,8 +155,10 @@ class Executable(HeldModel):
         """
         # Loops, as a comprehension is one more call; arrays are kept because some are copies.
         count = len(args)
-        if kwargs or count != len(self._takes) or (count == 1 and type(args[0]) is not _Array):
+        if kwargs or count != self._count or (count == 1 and type(args[0]) is not _Array):
             args = tuple(call_arguments(self.inputs, args, kwargs))
+            if self._sized is not None:
+                return self._call_sized(self._sized, args)
         arrays, bases = [], []
         results: Outputs[np.ndarray] = Outputs()
         results.names = self._names
@@ -172,6 +177,18 @@ class Executable(HeldModel):
         self._launcher.run(self._table(*bases, *answers.addresses))
         self._checks.look(answers)
         return results
+
+    def _call_sized(self, sized: SizedCall, args: Sequence[object]) -> Outputs[np.ndarray]:
+        """The same with arguments of sizes that are known at run time."""
+        kept, bases, counts = sized.take(args)
+        made = [new() for new in self._makes]
+        counted, places = sized.new_counts()
+        answers = self._checks.new()
+        outer = *(start for _, start in made), *places, *answers.addresses
+        self._launcher.run(self._table(*bases, *outer))
+        del kept
+        self._checks.look(answers)
+        return named(self._names, sized.cut([array for array, _ in made], counts, counted))
 
     def bind(self, inputs: Arrays | None = None, outputs: Arrays | None = None) -> Binding:
         """Fix the memory of inputs and outputs: no check and no allocation is left for the calls.
@@ -193,11 +210,17 @@ class Executable(HeldModel):
         Raises:
             ShapeError: an array is missing, unknown, or cannot be used where it lies.
             DeviceError: there is no memory for new ones, or the model is closed.
+
+        Of a model whose sizes are known at run time all arrays are of the shapes that are declared,
+        the bounds; behind the inputs stand the sizes, int64 scalars, which are the bounds at first.
+        What is beyond a size is no answer. Sizes that the model computes are not told.
         """
         self.check_open()
+        if self._sized is not None:
+            inputs = self._sized.with_bounds(inputs)
         sides = self._parameters, self._outputs
         own = self, self._launcher.run, self._table
-        return Binding(*own, *sides, self._checks, inputs, outputs)
+        return Binding(*own, *sides, self._checks, inputs, outputs, len(self._artifact.counts))
 
     def times(self) -> dict[str, list[Any]]:
         """When each run of rTasks of the last inference ran, if the model is timed.

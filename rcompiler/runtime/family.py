@@ -57,15 +57,15 @@ class Family:
             ArtifactError: naming the first contradiction.
         """
         first = self.programs[0]
-        if len(self.axes) != len(first.inputs):
+        if len(self.axes) != len(first.given):
             raise _fault("its sizes are of other inputs")
         for sizes, program in zip(self.sizes, self.programs, strict=True):
-            for one, two in ((first.inputs, program.inputs), (first.outputs, program.outputs)):
+            for one, two in ((first.given, program.given), (first.outputs, program.outputs)):
                 if [(t.name, t.dtype) for t in one] != [(t.name, t.dtype) for t in two]:
                     raise _fault("its programs have different inputs or outputs")
             if program.target != first.target or program.constants is not first.constants:
                 raise _fault("its programs have different targets or weights")
-            for axes, tensor, other in zip(self.axes, program.inputs, first.inputs, strict=True):
+            for axes, tensor, other in zip(self.axes, program.given, first.given, strict=True):
                 if len(axes) != len(tensor.shape):
                     raise _fault(f"input '{tensor.name}' has another rank than its sizes say")
                 for axis, symbol in enumerate(axes):
@@ -83,7 +83,7 @@ class Family:
             ShapeError: a shape has another rank or another fixed size, or two of them disagree.
         """
         found: dict[int, tuple[int, str]] = {}
-        for tensor, axes, shape in zip(self.programs[0].inputs, self.axes, shapes, strict=True):
+        for tensor, axes, shape in zip(self.programs[0].given, self.axes, shapes, strict=True):
             if shape is None:
                 continue
             if len(shape) != len(axes):
@@ -143,11 +143,11 @@ class Family:
 
     def shape_text(self, name: str) -> str:
         """The shape of an input, with symbols: ``[batch, 3, 224, 224]``."""
-        return f"[{', '.join(map(str, self.shape(name)))}]"
+        return f"[{', '.join(map(str, self.sizes_of(name)))}]"
 
-    def shape(self, name: str) -> tuple[int | str, ...]:
+    def sizes_of(self, name: str) -> tuple[int | str, ...]:
         """The shape of an input, with the names of sizes that differ."""
-        first = self.programs[0].inputs
+        first = self.programs[0].given
         [number] = [n for n, tensor in enumerate(first) if tensor.name == name]
         return tuple(
             size if symbol is None else self.symbols[symbol]

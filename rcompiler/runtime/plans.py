@@ -84,6 +84,7 @@ def check_plans(first: Artifact, others: Sequence[Artifact]) -> None:
             first.inputs == other.inputs
             and first.outputs == other.outputs
             and first.checks == other.checks
+            and first.counts == other.counts
             and first.ranges == other.ranges
             and first.target == other.target
             and np.array_equal(first.constants, other.constants)

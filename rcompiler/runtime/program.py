@@ -5,7 +5,7 @@ schedule is free of races and deadlocks is proved elsewhere (rammer.validate), f
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime import tables
 from rcompiler.runtime.loops import Line, lines, parse
 from rcompiler.runtime.memory import ALIGNMENT
+from rcompiler.support.extent import Extent, Size, Symbol
 
 # Types that numpy does not have; kept in memory in so many bytes per element.
 _EXTENSION_BYTES = {
@@ -38,13 +39,38 @@ class Tensor:
 
     Attributes:
         name: as in the ONNX model.
-        shape: static.
+        shape: static; the bounds of sizes that are known at run time.
         dtype: name of the type in numpy or ml_dtypes.
+        extents: along each axis the size at run time, None where it is that of the shape; () where
+            all are.
+        size: of an input behind those of the model the count that it tells.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    extents: tuple[Extent | None, ...] = ()
+    size: Symbol | None = None
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The shape, with the extents where there are some."""
+        own = self.extents or (None,) * len(self.shape)
+        return tuple(n if e is None else e for n, e in zip(self.shape, own, strict=True))
+
+    def shape_at(self, counts: Mapping[str, int]) -> tuple[int, ...]:
+        """The shape where the counts are these.
+
+        Raises:
+            ArtifactError: it is none within the bounds.
+        """
+        shape = tuple(n.at(counts) if isinstance(n, Extent) else n for n in self.sizes)
+        if any(not 0 <= n <= bound for n, bound in zip(shape, self.shape, strict=True)):
+            raise ArtifactError(
+                f"tensor '{self.name}': shape {list(shape)} is beyond {list(self.shape)}; compile "
+                "the model again"
+            )
+        return shape
 
     @property
     def itemsize(self) -> int:

@@ -67,7 +67,9 @@ def test_each_size_gives_what_a_model_of_that_size_alone_gives(model):
 
 
 def test_it_says_for_which_sizes_it_is(model):
-    assert [t.shape for t in (*model.inputs, *model.outputs)] == [("batch", 64), ("batch", 32)]
+    sides = *model.inputs, *model.outputs
+    assert [t.sizes for t in sides] == [("batch", 64), ("batch", 32)]
+    assert [t.shape for t in sides] == [(8, 64), (8, 32)]
     assert "for 'batch: 1, 3, 8'" in repr(model)
     assert "the largest of 3 programs over one block of weights" in model.report().note
     assert [sizes for sizes, _ in model.programs] == [{"batch": (n, n)} for n in SIZES]

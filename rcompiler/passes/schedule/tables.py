@@ -5,7 +5,7 @@ the proof of it, whoever wrote the text.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +26,9 @@ from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.program import Program, Run
 from rcompiler.rammer.validate import validate
 from rcompiler.runtime.deferred import Constant, write
+from rcompiler.support.extent import Extent, Symbol
 
-_CHECK = ((), "int64", 8)  # shape, type and bytes
+_SCALAR = ((), "int64", 8)  # shape, type and bytes of a check, and of a count
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Indices:
 @dataclass(frozen=True)
 class TensorInfo:
     """One entry of the signature; dtype is a numpy or ml_dtypes name. indices: what the elements of
-    an input are; what those are that a result tells of.
+    an input are; what those are that a result tells of. extents: along each axis how much is there;
+    () where all is. size: the count that it is.
     """
 
     name: str
@@ -50,6 +52,8 @@ class TensorInfo:
     dtype: str
     bytes: int
     indices: Indices | None = None
+    extents: tuple[Extent | None, ...] = ()
+    size: Symbol | None = None
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,9 @@ class ProgramTables:
 
 @dataclass(frozen=True)
 class Tables:
-    """The schedule of a module as data. checks: results behind the outputs, which tell of indices
-    whether one is outside of its range.
+    """The schedule of a module as data. counts: results behind the outputs, sizes that the model
+    computes; checks: results behind those, which tell of indices whether one is outside of its
+    range.
     """
 
     programs: tuple[Program, ...]
@@ -76,6 +81,7 @@ class Tables:
     launches: tuple[ProgramTables, ...]
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
+    counts: tuple[TensorInfo, ...]
     checks: tuple[TensorInfo, ...]
     eus: int
 
@@ -85,8 +91,9 @@ class Tables:
         return max((a for a, _ in arenas), default=0), max((c for _, c in arenas), default=0)
 
     def sizes(self) -> tuple[list[int], list[int]]:
-        """Bytes of each input, and of each output and check."""
-        return [t.bytes for t in self.inputs], [t.bytes for t in (*self.outputs, *self.checks)]
+        """Bytes of each input, and of each output, count and check."""
+        written = *self.outputs, *self.counts, *self.checks
+        return [t.bytes for t in self.inputs], [t.bytes for t in written]
 
 
 def read_tables(module: ir.Operation) -> Tables:
@@ -100,13 +107,27 @@ def read_tables(module: ir.Operation) -> Tables:
             "schedule (S4)"
         )
     kernels, programs = read_kernels(module), read_programs(module)
-    inputs, results = (_signature(main.attributes[n]) for n in ("rtask.inputs", "rtask.outputs"))
-    outputs = tuple(result for result in results if result.indices is None)
-    checks = results[len(outputs) :]
-    if any(c.indices is None or (c.shape, c.dtype, c.bytes) != _CHECK for c in checks):
+    sides = [main.attributes[n] for n in ("rtask.inputs", "rtask.outputs")]
+    symbols = [_symbol(entry["size"]) for s in sides for entry in to_python(s) if "size" in entry]
+    inputs, results = (_signature(side, symbols) for side in sides)
+    outputs = tuple(r for r in results if r.indices is None and r.size is None)
+    checks = tuple(result for result in results if result.indices is not None)
+    counts = results[len(outputs) : len(results) - len(checks)]
+    if results != (*outputs, *counts, *checks) or any(
+        (c.shape, c.dtype, c.bytes) != _SCALAR for c in (*counts, *checks)
+    ):
         raise InvalidModel(
             "a result of @main that has 'indices' is an int64 scalar behind all that have none: it "
-            "tells of indices whether one is outside; undo the last change of the text"
+            "tells of indices whether one is outside; one that has a 'size' is such a scalar "
+            "before these; undo the last change of the text"
+        )
+    sizes = [each for each in inputs if each.size is not None]
+    if sizes != [*inputs[len(inputs) - len(sizes) :]] or any(
+        (each.shape, each.dtype, each.bytes) != _SCALAR for each in sizes
+    ):
+        raise InvalidModel(
+            "an argument of @main that has a 'size' is an int64 scalar behind all that have none; "
+            "undo the last change of the text"
         )
     numbers = {name: k for k, name in enumerate(kernels)}
     launches, shortest = [], _shortest_loop(module)
@@ -116,7 +137,7 @@ def read_tables(module: ir.Operation) -> Tables:
         events, taken_by = tuple(event_ids(program)), program.eus if program.dynamic else 0
         launches.append(ProgramTables(program.name, streams, events, names, taken_by))
     eus = integer(device, "eus")
-    return Tables(tuple(programs), kernels, tuple(launches), inputs, outputs, checks, eus)
+    return Tables(tuple(programs), kernels, tuple(launches), inputs, outputs, counts, checks, eus)
 
 
 def _shortest_loop(module: ir.Operation) -> int:
@@ -124,7 +145,7 @@ def _shortest_loop(module: ir.Operation) -> int:
     return device_of(module).shortest_loop if ATTRIBUTE in module.attributes else 1
 
 
-def _signature(attribute: ir.Attribute) -> tuple[TensorInfo, ...]:
+def _signature(attribute: ir.Attribute, symbols: Sequence[Symbol]) -> tuple[TensorInfo, ...]:
     found = []
     for fields in to_python(attribute):
         type_ = fields["type"]
@@ -136,8 +157,33 @@ def _signature(attribute: ir.Attribute) -> tuple[TensorInfo, ...]:
         size = math.prod(type_.shape) * item_bytes(str(type_.element_type))
         indices = _indices(fields["indices"]) if "indices" in fields else None
         shape = tuple(type_.shape)
-        found.append(TensorInfo(fields["name"], shape, fields["dtype"], size, indices))
+        extents = _extents(fields["extents"], len(shape), symbols) if "extents" in fields else ()
+        symbol = _symbol(fields["size"]) if "size" in fields else None
+        own = fields["name"], shape, fields["dtype"], size
+        found.append(TensorInfo(*own, indices, extents, symbol))
     return tuple(found)
+
+
+def _extents(said: Any, rank: int, symbols: Sequence[Symbol]) -> tuple[Extent | None, ...]:
+    try:
+        if len(said) == rank:
+            return tuple(Extent.from_data(each, symbols) if each else None for each in said)
+    except TypeError:
+        pass
+    raise InvalidModel(
+        "'extents' of @main are lists of terms, such as [[3, \"seq\"], [1]], for each axis, made "
+        f"of counts that have a 'size', not {said}; undo the last change of the text"
+    )
+
+
+def _symbol(said: Any) -> Symbol:
+    match said:
+        case {"symbol": str(name), "low": int(low), "high": int(high)} if 0 <= low <= high:
+            return Symbol(name, low, high)
+    raise InvalidModel(
+        "'size' of @main is {symbol, low, high}, a string and two integers from 0 on, not "
+        f"{said}; undo the last change of the text"
+    )
 
 
 def _indices(said: Any) -> Indices:
