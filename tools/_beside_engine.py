@@ -121,7 +121,6 @@ def _bind(loaded: Loaded, feeds: dict[str, np.ndarray]) -> Bound:
     folder = Path(loaded.folder)
     if loaded.engine in (OURS, ONE_EU):
         import rcompiler
-
         from rcompiler.bucketed import BucketedModel
 
         model = rcompiler.load(folder / f"{loaded.engine}.rcx", eus=loaded.threads)

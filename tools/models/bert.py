@@ -1,5 +1,7 @@
 """BERT-base encoder (Devlin et al. 2019) and a layer of it, the nodes as exporters write them."""
 
+from typing import Literal
+
 from onnx import ModelProto
 
 from .attention import LOWEST, Heads, gelu_erf
@@ -16,19 +18,25 @@ def bert_base(
     hidden: int = 768,
     heads: int = 12,
     vocabulary: int = 30522,
+    axes: Literal["static", "dynamic"] = "static",
 ) -> ModelProto:
     """Inputs input_ids, token_type_ids (0 or 1), attention_mask: int64 (batch, sequence).
 
     Outputs last_hidden_state (batch, sequence, hidden) and pooler_output (batch, hidden).
+
+    axes: dynamic ones are called "batch" and "sequence"; there are embeddings of `sequence` places.
     """
     g = ModelGraph("bert_base", seed)
-    ids = g.input("input_ids", (batch, sequence), "int64")
-    types = g.input("token_type_ids", (batch, sequence), "int64")
-    mask = g.input("attention_mask", (batch, sequence), "int64")
+    dynamic = axes == "dynamic"
+    sizes: tuple[int | str, int | str] = ("batch", "sequence") if dynamic else (batch, sequence)
+    ids = g.input("input_ids", sizes, "int64")
+    types = g.input("token_type_ids", sizes, "int64")
+    mask = g.input("attention_mask", sizes, "int64")
     with g.scope("embeddings"):
-        x = _embed(g, ids, types, sequence, hidden, vocabulary)
+        x = _embed(g, ids, types, sequence, hidden, vocabulary, dynamic)
     bias = _mask_bias(g, mask)
-    shape = Heads(batch, sequence, heads, hidden // heads)
+    # 0: as in the operand
+    shape = Heads(*((0, 0) if dynamic else (batch, sequence)), heads, hidden // heads)
     for layer in range(layers):
         with g.scope(f"encoder.layer.{layer}"):
             x = _layer(g, x, bias, shape)
@@ -36,7 +44,7 @@ def bert_base(
         first = g.op("Gather", x, 0, axis=1, width=hidden)
         pooled = g.op("Tanh", g.gemm(first, hidden, name="dense"))
     return g.model(
-        last_hidden_state=(x, (batch, sequence, hidden)), pooler_output=(pooled, (batch, hidden))
+        last_hidden_state=(x, (*sizes, hidden)), pooler_output=(pooled, (sizes[0], hidden))
     )
 
 
@@ -50,11 +58,22 @@ def bert_block(
     return g.model(output=(y, (batch, sequence, hidden)))
 
 
-def _embed(g: ModelGraph, ids: str, types: str, sequence: int, hidden: int, vocabulary: int) -> str:
+def _embed(
+    g: ModelGraph,
+    ids: str,
+    types: str,
+    sequence: int,
+    hidden: int,
+    vocabulary: int,
+    dynamic: bool,
+) -> str:
     words = g.weight("word_embeddings.weight", g.normal((vocabulary, hidden), 0.8))
     kinds = g.weight("token_type_embeddings.weight", g.normal((2, hidden), 0.4))
     places = g.weight("position_embeddings.weight", g.normal((1, sequence, hidden), 0.4))
     x = g.op("Add", g.op("Gather", words, ids), g.op("Gather", kinds, types))
+    if dynamic:
+        length = g.op("Slice", g.op("Shape", ids), [1], [2])
+        places = g.op("Slice", places, [0], length, [1], width=hidden)
     x = g.op("Add", x, places, width=hidden)
     return g.layer_norm(x, 1e-12, name="LayerNorm")
 

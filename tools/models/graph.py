@@ -47,11 +47,15 @@ class ModelGraph:
         yield
         self._path.pop()
 
-    def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> str:
-        """A graph input; its width is ``shape[1]`` of an image (rank 4), else ``shape[-1]``."""
+    def input(self, name: str, shape: Sequence[int | str], dtype: str = "float32") -> str:
+        """A graph input; its width is ``shape[1]`` of an image (rank 4), else ``shape[-1]``. A size
+        that is a name differs from call to call.
+        """
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         self._inputs.append(helper.make_tensor_value_info(name, kind, list(shape)))
-        self._width[name] = shape[1] if len(shape) == 4 else shape[-1]
+        width = shape[1] if len(shape) == 4 else shape[-1]
+        if isinstance(width, int):
+            self._width[name] = width
         return name
 
     def weight(self, name: str, value: np.ndarray) -> str:
@@ -97,7 +101,7 @@ class ModelGraph:
         """Add a node with one result. width: of the result, by default that of the operand."""
         return self.ops(kind, *operands, outputs=1, width=width, **attrs)[0]
 
-    def model(self, **outputs: tuple[str, Sequence[int]]) -> ModelProto:
+    def model(self, **outputs: tuple[str, Sequence[int | str]]) -> ModelProto:
         """The finished float32 model; each keyword is an output name with (value, shape)."""
         infos = []
         for name, (value, shape) in outputs.items():
