@@ -90,7 +90,7 @@ def _some(sample):
     def part(self, *args, **options):
         nonlocal count
         count += 1
-        if count % 80 == 0:
+        if count % 400 == 0:
             raise Enough
         return sample(self, *args, **options)
 
