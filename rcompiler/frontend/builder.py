@@ -156,7 +156,7 @@ class Builder(SizedOps):
         these that it computes, and behind those what says of indices whether they are outside of a
         range; drops unused ops.
         """
-        counted = [(s, v) for s, v in self.counts.items() if s in self.sizes_computed(results)]
+        counted = [(symbol, self.counts[symbol]) for symbol in self.sizes_computed(results)]
         returned = [*(bare(v) for _, v in results), *(v for _, v in counted)]
         returned += [v for v, _ in checks]
         live = self.needed(returned)

@@ -52,9 +52,7 @@ class LayoutOps(Core):
 
     def constant_view(self, array: np.ndarray, dtype: str) -> Value:
         """A constant that keeps ``array`` as it is."""
-        out = self.constant(0)
-        out.shape, out.dtype, out.const = tuple(array.shape), dtype, array
-        return out
+        return Value("", array.shape, dtype, const=array)
 
     def _reshape_text(self, value: Value, shape: tuple[int, ...]) -> Value:
         groups = reassociation(value.shape, shape)

@@ -11,7 +11,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from rcompiler.errors import Gap, ShapeError, UnsupportedOp
-from rcompiler.support.extent import Extent, highest
+from rcompiler.support.extent import Extent, Symbol, highest
 
 from . import load, nodes, registry, signature
 from .builder import Value
@@ -29,24 +29,29 @@ Model: TypeAlias = str | os.PathLike | bytes | ModelProto
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Name, static shape and element type (numpy / ml_dtypes name) of an input or output."""
+    """Name, static shape and element type (numpy / ml_dtypes name) of an input or output; extents:
+    along each axis the size where that is known at run time only."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    extents: tuple[Extent | None, ...]
 
 
 @dataclass(frozen=True)
 class Imported:
     """S1 of a model: text, the constants it refers to by key, and its signature. Behind the outputs
     the text has results that check indices, see `index_checks`. notes: what rounding did to
-    weights, a line each."""
+    weights, a line each. sizes: the counts that the shapes of inputs tell, arguments behind these;
+    counts: those that the model computes, results behind the outputs."""
 
     module_text: str
     constants: dict[str, np.ndarray]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     notes: tuple[str, ...] = ()
+    sizes: tuple[Symbol, ...] = ()
+    counts: tuple[Symbol, ...] = ()
 
     def parse(self, context: ir.Context | None = None) -> ir.Module:
         """The verified module. A new context keeps resource keys as they are: a context that has
@@ -79,13 +84,15 @@ def import_onnx(
     interpreter, results = translate(proto, shapes, values)
     b = interpreter.b
     text = b.module(results, index_checks(b, [value for _, value in results]))
-    inputs = [(v.shape, v.dtype, name) for v, name in b.arguments]
+    inputs = [(name, b.parts.get(name, v)) for v, name in b.arguments if v.name not in b.told]
     return Imported(
         text,
         b.constants,
-        tuple(TensorSpec(name, shape, dtype) for shape, dtype, name in inputs),
-        tuple(TensorSpec(name, v.shape, v.dtype) for name, v in results),
+        tuple(TensorSpec(name, v.shape, v.dtype, v.extents) for name, v in inputs),
+        tuple(TensorSpec(name, v.shape, v.dtype, v.extents) for name, v in results),
         tuple(notes),
+        tuple(b.told.values()),
+        b.sizes_computed(results),
     )
 
 

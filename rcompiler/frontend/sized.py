@@ -74,10 +74,11 @@ class SizedOps(RecurrenceOps):
         self.parts[name] = self.sized(whole, extents)
         return self.parts[name]
 
-    def sizes_computed(self, results: Sequence[tuple[str, Value]]) -> set[Symbol]:
-        """Those of named values that no argument tells."""
+    def sizes_computed(self, results: Sequence[tuple[str, Value]]) -> tuple[Symbol, ...]:
+        """Those of named values that no argument tells, in the order in which they came up."""
         extents = [extent for _, value in results for extent in value.extents if extent]
-        return {s for e in extents for s in e.symbols} - set(self.told.values())
+        symbols = {s for e in extents for s in e.symbols} - set(self.told.values())
+        return tuple(symbol for symbol in self.counts if symbol in symbols)
 
     def count(self, name: str, value: Value, high: int) -> Extent:
         """The size that the model computes, ``value``: an int64 scalar from 0 to ``high``.

@@ -75,6 +75,8 @@ def _squeeze(ctx: Context, lower: Lowering) -> Results:
     x = ctx.input(0)
     axes = ctx.ints(1, "axes", None)
     if axes is None:
+        if any(extent is not None and extent.lowest <= 1 for extent in x.extents):
+            raise SizeAtRunTime("which axes have one element depends on the sizes")
         axes = [i for i, d in enumerate(x.sizes) if d == 1]
     axes = ctx.axes(axes, x.rank)
     if any(x.sizes[a] != 1 for a in axes):

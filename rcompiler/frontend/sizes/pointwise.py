@@ -34,7 +34,9 @@ def _quantize(ctx: Context, lower: Lowering) -> Results:
     """By one scale, or by those of an axis of which all is there."""
     need_whole(ctx, 1, 2)
     x: Value = ctx.input(0)
-    if ctx.input(1).rank and ctx.input(1).size > 1:
+    if ctx.input(1).rank > 1:  # of blocks
+        need_whole(ctx, 0)
+    elif ctx.input(1).size > 1:
         need_along(ctx, x, [ctx.axis(ctx.attr("axis", 1), x.rank)])
     return with_extents(ctx, of_whole(ctx, lower), x.extents)
 

@@ -88,7 +88,8 @@ def _layer_norm(ctx: Context, lower: Lowering) -> Results:
     x = ctx.input(0)
     need_whole(ctx, *range(1, len(ctx.inputs)))
     first = ctx.axis(ctx.attr("axis", -1), x.rank)
-    need_along(ctx, x, range(first, x.rank))
+    scales = [value.rank for value in ctx.inputs[1:] if value is not None]
+    need_along(ctx, x, range(min([first, *(x.rank - rank for rank in scales)]), x.rank))
     return with_extents(ctx, of_whole(ctx, lower), *[x.extents] * 3)
 
 
