@@ -90,6 +90,19 @@ class Body(Arithmetic):
             return [self._like(carried[0], result)]
         return [self._like(item, f"{result}#{i}") for i, item in enumerate(carried)]
 
+    def when(
+        self,
+        condition: Scalar,
+        carried: Sequence[Value | Scalar],
+        change: Callable[..., Sequence[Value | Scalar]],
+        likely: float,
+    ) -> list[Any]:
+        """What is carried, as ``change(*carried)`` returns it where the condition holds. likely:
+        how often.
+        """
+        times = self.select(condition, self.const(1, "index"), 0)
+        return self.for_(0, times, carried, lambda _, *inner: change(*inner), likely)
+
     def _like(self, item: Value | Scalar, name: str) -> Value | Scalar:
         if isinstance(item, Scalar):
             return Scalar(self, name, item.dtype)

@@ -15,7 +15,6 @@ finds them. Of many short rows few_in_order.py keeps the first k, a vector of ro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -221,7 +220,8 @@ def _inserted_runs(b: Builder, keys: Value, k: int) -> Runs:
                 found = [key, s.cast(start + i, kind)]
                 return _insert(s, run, list(inner[:-1]), found, i, k, highest)
 
-            return _where(s, (i < k) | (key < least), carried, enter, inserted / (looked * _GROUP))
+            often = inserted / (looked * _GROUP)
+            return s.when((i < k) | (key < least), carried, enter, often)
 
         def group(g: Scalar, *carried: Any) -> list:
             first, least = g * _GROUP, carried[-1]
@@ -230,7 +230,7 @@ def _inserted_runs(b: Builder, keys: Value, k: int) -> Runs:
             def look(*inner: Any) -> list:
                 return s.for_(0, _GROUP, inner, lambda i, *c: element(first + i, *c))
 
-            return _where(s, (first < k) | (low < least), carried, look, looked / most)
+            return s.when((first < k) | (low < least), carried, look, looked / most)
 
         end = s.minimum(s.const(most, "index"), groups - s.div(start, _GROUP))
         return s.for_(0, end, [*tensors, s.const(highest, keys.dtype)], group)[:-1]
@@ -238,18 +238,6 @@ def _inserted_runs(b: Builder, keys: Value, k: int) -> Runs:
     shape = [rows * count, k]
     kept, at = b.loop(rows * count, [b.empty(shape, keys.dtype), b.empty(shape, kind)], chunk)
     return Runs(kept, at, count, k, min(k, n - (count - 1) * size))
-
-
-def _where(
-    s: Body,
-    condition: Scalar,
-    carried: Sequence[Value | Scalar],
-    change: Callable[..., Sequence[Value | Scalar]],
-    likely: float,
-) -> list:
-    """What is carried, as ``change`` returns it where the condition holds. likely: how often."""
-    times = s.select(condition, s.const(1, "index"), 0)
-    return s.for_(0, times, carried, lambda _, *inner: change(*inner), likely)
 
 
 def entering(k: int, n: int) -> float:
