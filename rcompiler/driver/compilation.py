@@ -332,7 +332,7 @@ class Compilation:
             outputs=tuple(map(_tensor, tables.outputs)),
             counts=tuple(t.size for t in tables.counts if t.size is not None),
             ranges=tuple(IndexRange(name, *_range(i)) for name, i in _told(tables.inputs)),
-            checks=tuple(IndexCheck(*_range(i)) for _, i in _told(tables.checks)),
+            checks=tuple(IndexCheck(*_range(i), i.says) for _, i in _told(tables.checks)),
             arena_bytes=tables.memory()[0],
             constants=weights.constants,
             storage=weights.storage,

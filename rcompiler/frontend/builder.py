@@ -224,9 +224,10 @@ def _attributes(
     """
     text = f'rtask.name = {_quote(name)}, rtask.dtype = "{value.dtype}"'
     if indices is not None:
-        first, last, reader = indices
-        bounds = f"first = {first} : i64, last = {last} : i64"
-        text += f", rtask.indices = {{{bounds}, reader = {_quote(reader)}}}"
+        first, last, reader, says = indices
+        said = f"first = {first} : i64, last = {last} : i64, reader = {_quote(reader)}"
+        said += f", says = {_quote(says)}" if says else ""
+        text += f", rtask.indices = {{{said}}}"
     if symbol is not None:
         bounds = f"low = {symbol.low} : i64, high = {symbol.high} : i64"
         text += f", rtask.size = {{{bounds}, symbol = {_quote(symbol.name)}}}"

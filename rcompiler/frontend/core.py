@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,21 @@ INLINE_ELEMENTS = 64  # larger constants live beside the module
 NAME = re.compile(r"%[A-Za-z][\w.]*")
 
 
-# Elements are indices from the first to the last number, of the node that is named.
-Range = tuple[int, int, str]
+class Range(NamedTuple):
+    """Elements are from the first to the last number.
+
+    reader: the node that reads them. says: what is wrong with an element that is outside, with `{}`
+    in its place; "" for indices.
+    """
+
+    first: int
+    last: int
+    reader: str
+    says: str = ""
+
+    def holds(self, other: Range) -> bool:
+        """Whether all that is inside of the other is inside of this one, of the same kind."""
+        return self.first <= other.first and other.last <= self.last and self.says == other.says
 
 
 @dataclass
@@ -152,13 +165,20 @@ class Core:
         return value
 
     def expect(
-        self, value: Value, first: int, last: int, reader: str, read: Value | None = None
+        self,
+        value: Value,
+        first: int,
+        last: int,
+        reader: str,
+        read: Value | None = None,
+        says: str = "",
     ) -> None:
         """Note that elements of ``value`` lie in a range, by what ``reader`` does with them.
 
         Those of a graph input are looked at before a call. What the model computes is looked at
         after it (`index_checks`), unless its bounds say already that all is well. read: the tensor
-        that the reader's ops name, where ``value`` is a part of it.
+        that the reader's ops name, where ``value`` is a part of it. says: of elements that are no
+        indices, see `Range`.
         """
         low, high = value.bounds or (first, last)
         if first <= low and high <= last:
@@ -167,15 +187,15 @@ class Core:
         while (source := _viewed(views[-1])) is not None:
             views.append(source)
         for argument, name in self.arguments:
-            if argument is views[-1]:
-                low, high, whose = self.ranges.get(name, (first, last, reader))
+            if argument is views[-1] and not says:
+                low, high, whose, _ = self.ranges.get(name, Range(first, last, reader))
                 whose = reader if first > low or last < high else whose
-                self.ranges[name] = max(first, low), min(last, high), whose
+                self.ranges[name] = Range(max(first, low), min(last, high), whose)
                 return
         read = read or value
         views.append(read.whole or read)
         names = frozenset(view.name.partition("#")[0] for view in views if view.name)
-        found = Expected(value, (first, last, reader), self.location, names)
+        found = Expected(value, Range(first, last, reader, says), self.location, names)
         self.expected.append(found)
         self._watched.append(found)
 

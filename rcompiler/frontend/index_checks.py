@@ -28,19 +28,15 @@ def index_checks(b: Builder, results: Sequence[Value]) -> list[tuple[Value, Rang
         if each.readers.isdisjoint(live):
             continue
         others = kept.setdefault((bare(each.value).name, each.value.extents), [])
-        if not any(_inside(other.range, each.range) for other in others):
-            others[:] = [other for other in others if not _inside(each.range, other.range)]
+        if not any(each.range.holds(other.range) for other in others):
+            others[:] = [other for other in others if not other.range.holds(each.range)]
             others.append(each)
     return [(_outside(b, each), each.range) for found in kept.values() for each in found]
 
 
-def _inside(inner: Range, outer: Range) -> bool:
-    return outer[0] <= inner[0] and inner[1] <= outer[1]
-
-
 def _outside(b: Builder, expected: Expected) -> Value:
     """Of the elements that are outside the one that is greatest without a sign; 0 for none."""
-    first, last, _ = expected.range
+    first, last, *_ = expected.range
     assert first <= 0 <= last, "0 says that all is well"
 
     def worst(s: Body, at: Scalar, found: Scalar) -> Scalar:

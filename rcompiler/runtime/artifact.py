@@ -289,7 +289,9 @@ class Artifact:
         if self.ranges:
             header["ranges"] = [[r.input, r.first, r.last, r.reader] for r in self.ranges]
         if self.checks:
-            header["checks"] = [[c.first, c.last, c.reader] for c in self.checks]
+            header["checks"] = [
+                [c.first, c.last, c.reader, *filter(None, [c.says])] for c in self.checks
+            ]
         if self.counts:
             header["counts"] = [[s.name, s.low, s.high] for s in self.counts]
         return header
@@ -532,8 +534,8 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray], kept: Storage) -> t
             for name, first, last, reader in header.get("ranges", [])
         ),
         checks=tuple(
-            IndexCheck(integer(first), integer(last), string(reader))
-            for first, last, reader in header.get("checks", [])
+            IndexCheck(integer(first), integer(last), *map(string, texts))
+            for first, last, *texts in header.get("checks", [])
         ),
         counts=counts,
         constants=sections[WEIGHTS],

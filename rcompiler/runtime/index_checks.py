@@ -55,6 +55,8 @@ class IndexChecks:
     def look_at(self, data: Any, offset: int = 0) -> None:
         """The same of answers that lie in a buffer."""
         for check, wrong in zip(self._checks, self._answers(data, offset), strict=True):
+            if wrong and check.says:
+                raise RangeError(check.says.replace("{}", str(wrong)))
             if wrong:
                 raise RangeError(
                     f"{check.reader} was given the index {wrong}, which the model has computed; it "

@@ -126,18 +126,20 @@ class IndexRange:
 
 @dataclass(frozen=True)
 class IndexCheck:
-    """What the model says of indices that it computes itself.
+    """What the model says of indices that it computes itself, or of its counts.
 
     It is an int64 scalar behind the outputs: an index that is outside of the range, or 0.
 
     Attributes:
         first, last: the least and the largest index.
         reader: the node that reads them.
+        says: of what is no index, what is wrong with one that is outside; `{}` stands for it.
     """
 
     first: int
     last: int
     reader: str
+    says: str = ""
 
 
 @dataclass(frozen=True)

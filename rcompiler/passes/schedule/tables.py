@@ -33,11 +33,14 @@ _SCALAR = ((), "int64", 8)  # shape, type and bytes of a check, and of a count
 
 @dataclass(frozen=True)
 class Indices:
-    """Integers from first to last, which the node `reader` takes for indices."""
+    """Integers from first to last, which the node `reader` takes for indices; what else they are
+    `says` says of one that is outside.
+    """
 
     first: int
     last: int
     reader: str
+    says: str = ""
 
 
 @dataclass(frozen=True)
@@ -188,13 +191,15 @@ def _symbol(said: Any) -> Symbol:
 
 def _indices(said: Any) -> Indices:
     match said:
-        case {"first": int(first), "last": int(last), "reader": str(reader)} if not (
+        case {"first": int(first), "last": int(last), "reader": str(reader), **more} if not (
             isinstance(first, bool) or isinstance(last, bool)
         ):
-            return Indices(first, last, reader)
+            says = more.get("says", "")
+            if isinstance(says, str):
+                return Indices(first, last, reader, says)
     raise InvalidModel(
-        "'indices' of @main is {first, last, reader}, two integers and a string, not "
-        f"{said}; undo the last change of the text"
+        "'indices' of @main is {first, last, reader}, two integers and a string, with a string "
+        f"'says' or without, not {said}; undo the last change of the text"
     )
 
 
