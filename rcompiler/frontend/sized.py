@@ -59,6 +59,8 @@ class SizedOps(RecurrenceOps):
         self.counts: dict[Symbol, Value] = {}  # int64 scalars
         self.parts: dict[str, Value] = {}  # of graph inputs, by name
         self.told: dict[str, Symbol] = {}  # by an argument, by the name of it
+        self.limits: dict[str, int] = {}  # of counts: by results, the bounds that a caller gives
+        self.limited: set[str] = set()  # results of all nodes that count
 
     # -- sizes and what is made of them ---------------------------------------------------------
     def size_argument(self, symbol: Symbol) -> None:
@@ -81,10 +83,14 @@ class SizedOps(RecurrenceOps):
         return tuple(symbol for symbol in self.counts if symbol in symbols)
 
     def count(self, name: str, value: Value, high: int) -> Extent:
-        """The size that the model computes, ``value``: an int64 scalar from 0 to ``high``.
+        """The size that the model computes, ``value``: an int64 scalar from 0 to ``high``. What is
+        computed alike is one size, so that tensors of the same elements fit each other.
 
         name: of what is counted; a number makes it one of its own.
         """
+        for symbol, known in self.counts.items():
+            if value.name and value.name == known.name and symbol.high == high:
+                return Extent.of(symbol)
         taken = {symbol.name for symbol in self.counts}
         own = next(n for n in itertools.chain([name], _numbered(name)) if n not in taken)
         symbol = Symbol(own, 0, high)

@@ -32,7 +32,7 @@ class Limits:
     most: the number of boxes that there is room for. count: int64 [], how many are selected at
     most; of more than there is room for, `most`. overlap: f32 [], from which ratio on of
     intersection to union a box is dropped. score: f32 [], which a score must be above; None: all
-    are. boxes: int64 [], how many boxes there are; None: as many as scores.
+    are. boxes: int64 [batches * classes], how many boxes there are; None: as many as scores.
     """
 
     most: int
@@ -43,7 +43,7 @@ class Limits:
 
 
 def selected_boxes(
-    b: Builder, boxes: Value, scores: Value, limits: Limits, centred: bool
+    b: Builder, boxes: Value, scores: Value, limits: Limits, room: int, centred: bool
 ) -> tuple[Value, Value]:
     """Selected [batch, class, box] of ``boxes`` [batches, n, 4] by ``scores`` [batches, classes, n]
     of f32, ordered by batch, class and score; of equal scores the first box comes first, and NaN
@@ -52,14 +52,14 @@ def selected_boxes(
     centred: boxes are (x of the middle, y, width, height), and not (y, x, y, x) of two opposite
     corners. Needs a box, and room for one.
 
-    Returns int64 [batches * classes * limits.most, 3], zeros behind those that are selected, and
-    their number, int64 [].
+    Returns the first ``room`` of them, int64 [room, 3], with zeros behind those that are selected;
+    and the number of all that are, int64 [].
     """
     batches, classes, n = scores.shape
     rows = batches * classes
     flat = b.reshape(scores, [rows, n])
     places, counts = _selected(b, _corners(b, boxes, centred), flat, limits)
-    joined = join_rows(b, counts, rows * limits.most)
+    joined = join_rows(b, counts, room)
 
     def element(s: Body, row: Scalar, place: Scalar, total: Scalar) -> Scalar:
         row = s.cast(row, "index")
@@ -70,7 +70,7 @@ def selected_boxes(
         return s.select(s.cast(s.index(0), "int64") < total, found, 0)
 
     reads = [(joined.row, "d0"), (joined.place, "d0"), (joined.total, "")]
-    return b.tabulate([rows * limits.most, 3], "int64", element, *reads), joined.total
+    return b.tabulate([room, 3], "int64", element, *reads), joined.total
 
 
 def _corners(b: Builder, boxes: Value, centred: bool) -> Value:
@@ -109,7 +109,7 @@ def _selected(b: Builder, corners: Value, scores: Value, limits: Limits) -> tupl
         ratio = s.extract(limits.overlap, [])
         real: Scalar | int = n
         if limits.boxes is not None:
-            real = s.cast(s.clamp(s.extract(limits.boxes, []), 0, n), "index")
+            real = s.cast(s.clamp(s.extract(limits.boxes, [number]), 0, n), "index")
 
         def candidate(i: Scalar, heap: Value, size: Scalar) -> list[Value | Scalar]:
             # what is no candidate is overwritten by the next one

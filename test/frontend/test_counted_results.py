@@ -124,13 +124,13 @@ def test_selected_boxes_by_hand():
 
     def all_of(b, boxes, scores, count, overlap, score, real):
         limits = Limits(2, count, overlap, score, real)
-        return selected_boxes(b, boxes, scores, limits, centred=False)
+        return selected_boxes(b, boxes, scores, limits, 4, centred=False)
 
-    scalars = [((), "int64"), ((), "float32"), ((), "float32"), ((), "int64")]
+    scalars = [((), "int64"), ((), "float32"), ((), "float32"), ((2,), "int64")]
     run = runner(all_of, ((1, 4, 4), "float32"), ((1, 2, 4), "float32"), *scalars)
 
     def selected(count, overlap, score, real):
-        limits = (np.int64(count), np.float32(overlap), np.float32(score), np.int64(real))
+        limits = (np.int64(count), np.float32(overlap), np.float32(score), np.int64([real, real]))
         found, number = run(boxes, scores, *limits)
         assert not found[int(number) :].any()
         return found[: int(number)].tolist()

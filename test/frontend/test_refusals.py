@@ -82,7 +82,7 @@ EVERYTHING = model(
         node("StringConcat", ["text", "text"], ["joined"], name="join"),
         node("SequenceAt", ["list", "at"], ["item"], name="take"),
         node("OptionalGetElement", ["maybe"], ["got"], name="get"),
-        node("NonZero", ["x"], ["where"], name="find"),
+        node("OneHot", ["at", "at", "x"], ["where"], name="find"),
         node("Nope", ["x"], ["no"], name="nope", domain="me"),
         node("SplitToSequence", ["x"], ["parts"], name="split"),
         node("If", ["c"], ["r"], name="if",
@@ -97,7 +97,7 @@ EVERYTHING = model(
     ],
     [tensor("text", TEXT, [2]), sequence("list", [2]), optional("maybe"), tensor("x", F, [2, 2]),
      tensor("n", F, ["batch"]), tensor("c", TensorProto.BOOL, []), tensor("at", INT, [])],
-    [tensor("joined", TEXT, None), tensor("where", INT, None), sequence("parts"),
+    [tensor("joined", TEXT, None), tensor("where", F, None), sequence("parts"),
      tensor("r", F, None)],
     [numpy_helper.from_array(np.array(["b"], object), "weight"),
      numpy_helper.from_array(np.array(["b"], object), "not_read")],
@@ -117,7 +117,7 @@ def test_all_of_a_model_is_listed():
     assert gaps["input", "maybe"].op == "OptionalGetElement"
     assert gaps["input", "n"].needs == ("n",) and "batch" in gaps["input", "n"].remedy
     assert gaps["node", "if"].needs == ("c",) and "condition" in gaps["node", "if"].reason
-    assert gaps["node", "find"].needs == ("x",)
+    assert gaps["node", "find"].needs == ("at",)
     assert gaps["tensor", "weight"].op == "Identity"
     assert gaps["output", "parts"].op == "SplitToSequence"
 

@@ -8,28 +8,82 @@ import numpy as np
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
-from rcompiler.frontend.builder import Value
+from rcompiler.frontend.builder import Builder, Value
+from rcompiler.frontend.counted import counted, room_for
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
+from rcompiler.frontend.sized import bare
+from rcompiler.frontend.suppression import Limits, selected_boxes
 
 
 @lowering("NonMaxSuppression")
 def _non_max_suppression(ctx: Context) -> Value:
-    """Selected [batch, class, box] of constants: how many are selected is the result's shape."""
-    why = "boxes and scores decide the result's shape"
-    boxes, scores = ctx.const(0, why), ctx.const(1, why)
-    most = int(ctx.scalar(2, 0))
-    overlap, least = ctx.scalar(3, 0.0), ctx.scalar(4, None)
+    """Selected [batch, class, box]; of constants while compiling."""
+    b, boxes, scores = ctx.b, ctx.input(0), ctx.input(1)
     if (
-        boxes.ndim != 3
-        or scores.ndim != 3
+        boxes.rank != 3
+        or scores.rank != 3
         or boxes.shape[2] != 4
         or (scores.shape[0], scores.shape[2]) != boxes.shape[:2]
+        or boxes.dtype != "float32"
+        or scores.dtype != "float32"
+        or boxes.extents[2] is not None
+        or (scores.extents[0], scores.extents[2]) != boxes.extents[:2]
     ):
-        raise ctx.shape_error("boxes are [batch, n, 4] and scores [batch, classes, n]")
+        raise ctx.shape_error("boxes are [batch, n, 4] and scores [batch, classes, n], of float32")
+    count, overlap, least = (_number(ctx, index) for index in (2, 3, 4))
+    centred = bool(ctx.attr("center_point_box", 0))
+    given = [boxes, scores, *(each for each in (count, overlap, least) if each is not None)]
+    if all(each.const is not None for each in given):
+        return _selected_constants(ctx, centred)
+    _, high = (None if count is None else count.bounds) or (0, 0)
+    most = min(high, boxes.shape[1])
+    rows = math.prod(scores.shape[:2])
+    if most <= 0 or count is None or not rows:
+        return b.constant(np.zeros((0, 3), np.int64))
+    room = room_for(ctx, rows * most)
+    limits = Limits(
+        most,
+        b.cast(count, "int64"),
+        b.constant(0.0, "float32") if overlap is None else overlap,
+        least,
+        _boxes_of_rows(b, scores),
+    )
+    found, number = selected_boxes(b, bare(boxes), bare(scores), limits, room, centred)
+    return b.sized(found, [counted(ctx, number, room, rows * most), None])
+
+
+def _number(ctx: Context, index: int) -> Value | None:
+    """An optional input of one element, as a scalar."""
+    value = ctx.optional(index)
+    if value is None:
+        return None
+    if value.size != 1:
+        raise ctx.shape_error(f"input {index} has {value.size} elements, one is expected")
+    return ctx.b.reshape(value, [])
+
+
+def _boxes_of_rows(b: Builder, scores: Value) -> Value | None:
+    """How many boxes there are, int64 [batches * classes]; None: all of them."""
+    if not any(scores.extents):
+        return None
+    batches, classes, boxes = (b.number(size) for size in scores.sizes)
+
+    def number(s: Body, batches: Scalar, classes: Scalar, boxes: Scalar) -> Scalar:
+        row = s.index(0)
+        batch, category = (s.cast(f(row, scores.shape[1]), "int64") for f in (s.div, s.rem))
+        return s.select((batch < batches) & (category < classes), boxes, 0)
+
+    reads = [(each, "") for each in (batches, classes, boxes)]
+    return b.tabulate([math.prod(scores.shape[:2])], "int64", number, *reads)
+
+
+def _selected_constants(ctx: Context, centred: bool) -> Value:
+    boxes, scores, most = ctx.input(0).array, ctx.input(1).array, int(ctx.scalar(2, 0))
+    overlap, least = ctx.scalar(3, 0.0), ctx.scalar(4, None)
     rows: list[list[int]] = []
     for batch in range(scores.shape[0]):
-        corners = _corners(boxes[batch], bool(ctx.attr("center_point_box", 0)))
+        corners = _corners(boxes[batch], centred)
         for category in range(scores.shape[1]):
             kept = _selected(corners, scores[batch, category], most, overlap, least)
             rows += [[batch, category, box] for box in kept]

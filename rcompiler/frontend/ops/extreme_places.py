@@ -7,10 +7,13 @@ import math
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value, dims
+from rcompiler.frontend.counted import counted, room_for
 from rcompiler.frontend.ops.reduction import extreme_over, keeps_dims, kept_dims, kept_shape
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
+from rcompiler.frontend.sized import bare, extent_of
 from rcompiler.frontend.sorting import first_in_order, keys_of
+from rcompiler.support.extent import Extent, at_most, highest, lowest
 
 # Of fewer elements the second reading takes less time than the two operators more that parts need;
 # parts of a shorter axis are too short for vectors.
@@ -102,27 +105,69 @@ def _place_in_parts(
 def _top_k(ctx: Context) -> list[Value | None]:
     """The k largest (smallest) elements of an axis in order, and their positions.
 
-    Equal elements keep their order; NaN counts as the largest number.
+    Equal elements keep their order; NaN counts as the largest number. Where k is known at run time
+    only, all elements that it may ask for are ordered.
     """
     b, x = ctx.b, ctx.input(0)
     if not x.rank or not dtypes.is_number(x.dtype):
         raise ctx.refuse(f"{x.dtype} of rank {x.rank} is not translated", "Cast it to float32")
-    k = ctx.ints(1, "k")
-    k = int(k[0] if isinstance(k, list) else k)
     axis = ctx.axis(ctx.attr("axis", -1), x.rank)
-    n = x.shape[axis]
-    if not 0 <= k <= n:
-        raise ctx.shape_error(f"k is {k}, the axis has {n} elements")
+    k, extent = _count(ctx, x, axis)
+    n, whole = x.shape[axis], bare(x)
     shape = [*x.shape[:axis], k, *x.shape[axis + 1 :]]
+    extents = [*x.extents[:axis], extent, *x.extents[axis + 1 :]]
     if 0 in shape:
-        return [b.empty(shape, x.dtype), b.empty(shape, "int64")]
+        return [b.sized(b.empty(shape, kind), extents) for kind in (x.dtype, "int64")]
     rows, columns = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
-    flat = b.reshape(x, [rows, n, columns])
-    order = first_in_order(b, keys_of(b, flat, bool(ctx.attr("largest", 1))), k)
+    flat = b.reshape(whole, [rows, n, columns])
+    keys = keys_of(b, flat, bool(ctx.attr("largest", 1)))
+    if x.extents[axis] is not None:
+        # Equal keys keep their order, so that what is not there comes behind all.
+        part = b.sized(keys, [None, x.extents[axis]])
+        keys = b.masked(part, number=dtypes.limits(keys.dtype)[1])
+    order = first_in_order(b, keys, k)
     at = b.cast(b.transpose(b.reshape(order, [rows, columns, k]), [0, 2, 1]), "int64")
 
     def element(s: Body, i: Scalar) -> Scalar:
         return s.extract(flat, [s.index(0), s.cast(i, "index"), s.index(2)])
 
     values = b.tabulate([rows, k, columns], x.dtype, element, (at, "d0, d1, d2"))
-    return [b.reshape(values, shape), b.reshape(at, shape)]
+    return [b.sized(b.reshape(each, shape), extents) for each in (values, at)]
+
+
+def _count(ctx: Context, x: Value, axis: int) -> tuple[int, Extent | None]:
+    """How many elements of the axis are asked for at most, and the number of them where it is known
+    at run time only.
+    """
+    b, n = ctx.b, x.shape[axis]
+    given = ctx.optional(1)
+    if given is None or given.const is not None:
+        k = ctx.ints(1, "k")
+        k = int(k[0] if isinstance(k, list) else k)
+        if not 0 <= k <= n:
+            raise ctx.shape_error(f"k is {k}, the axis has {n} elements")
+        if x.extents[axis] is None or at_most(k, x.sizes[axis]):
+            return k, None
+        given = b.constant(k, "int64")
+    if given.size != 1 or not dtypes.is_integer(given.dtype):
+        raise ctx.shape_error("k is one integer")
+    if given.elements is not None:
+        size = given.elements.reshape(-1)[0]
+        if lowest(size) >= 0 and at_most(size, x.sizes[axis]):
+            return highest(size), extent_of(size)
+    k, reader = b.reshape(given, []), f"{ctx.op} '{ctx.name}'"
+    if x.extents[axis] is None:
+        b.expect(given, 0, n, reader)
+    else:
+        wrong = b.elementwise(
+            lambda s, k, size: s.select((k < 0) | (k > size), k, 0), k, b.number(x.sizes[axis])
+        )
+        sentence = f"{reader} is asked for {{}} elements of an axis that has fewer"
+        b.expect(wrong, 0, 0, reader, says=sentence)
+    _, high = given.bounds or (0, n)
+    most = max(min(n, high), 0)
+    count = b.elementwise(
+        lambda s, k, size: s.clamp(s.minimum(k, size), 0, most), k, b.number(x.sizes[axis])
+    )
+    room = room_for(ctx, most)
+    return room, counted(ctx, count, room, most)

@@ -1,4 +1,4 @@
-"""Reading at computed positions: the gathers, OneHot, Compress, NonZero, Unique, Trilu and others.
+"""Reading at computed positions: the gathers, OneHot, Trilu and others.
 
 A position known while compiling is checked there; of all others the runtime is told what they must
 be (`Builder.expect`), and a call with one that leads out of the tensor is an error. A negative one
@@ -14,22 +14,26 @@ import numpy as np
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
-from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend.builder import Builder, Value, dims
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
+from rcompiler.frontend.sized import bare
+from rcompiler.support.extent import Extent, Size, at_most, highest
 
 
-def positions(ctx: Context, index: int, extents: Sequence[int]) -> Value:
+def positions(ctx: Context, index: int, sizes: Sequence[Size]) -> Value:
     """Input ``index`` as positions; constants are checked and made non-negative.
 
-    ``extents``: size of the indexed dimension, one per element of the last axis of the input, or
-    a single one for every element.
+    ``sizes``: of the indexed dimension, one per element of the last axis of the input, or a single
+    one for every element.
     """
-    value = ctx.input(index)
+    value, extents = ctx.input(index), [highest(size) for size in sizes]
     if value.dtype not in ("int32", "int64"):
         raise ctx.shape_error(f"indices are int32 or int64, not {value.dtype}")
     if not value.size:
         return value
+    if any(isinstance(size, Extent) for size in sizes):
+        value = _from_the_start(ctx.b, value, sizes, extents)
     if value.const is None:
         if len(set(extents)) == 1:
             _expect(ctx, value, value, extents[0])
@@ -45,6 +49,23 @@ def positions(ctx: Context, index: int, extents: Sequence[int]) -> Value:
     if ((array < -size) | (array >= size)).any():
         raise ctx.shape_error(f"an index is outside the dimension of {list(extents)} elements")
     return ctx.b.constant(np.where(array < 0, array + size, array))
+
+
+def _from_the_start(
+    b: Builder, value: Value, sizes: Sequence[Size], bounds: Sequence[int]
+) -> Value:
+    """Positions in dimensions that are not all there, counted from the start; one that leads out of
+    what is there leads out of the whole, too.
+    """
+
+    def body(s: Body, a: Scalar, size: Scalar, bound: Scalar) -> Scalar:
+        a = s.cast(a, "int64")
+        found = s.select(a < 0, a + size, a)
+        inside = (found >= 0) & (found < size)
+        return s.select(inside, found, s.select(a < 0, a - bound, a + bound))
+
+    ends = b.numbers(np.array(list(sizes), object), "int64")
+    return b.elementwise(body, value, ends, b.constant(np.array(bounds)), dtype="int64")
 
 
 def _expect(ctx: Context, value: Value, part: Value, extent: int) -> None:
@@ -111,9 +132,10 @@ def _gather_elements(ctx: Context) -> Value:
     """``out[i, j] = x[at[i, j], j]`` for axis 0, and so on."""
     b, x = ctx.b, ctx.input(0)
     axis = ctx.axis(ctx.attr("axis", 0), x.rank)
-    at = positions(ctx, 1, [x.shape[axis]])
+    at, data = positions(ctx, 1, [x.sizes[axis]]), bare(x)
     if at.rank != x.rank or any(
-        i != axis and n > d for i, (n, d) in enumerate(zip(at.shape, x.shape, strict=True))
+        i != axis and not at_most(n, d)
+        for i, (n, d) in enumerate(zip(at.sizes, x.sizes, strict=True))
     ):
         raise ctx.shape_error("the indices do not fit the data")
     if not at.size:
@@ -124,7 +146,7 @@ def _gather_elements(ctx: Context) -> Value:
     def body(s: Body, position: Scalar) -> Scalar:
         where = [s.index(i) for i in range(x.rank)]
         where[axis] = resolved(s, position, x.shape[axis], at.const is not None)
-        return s.extract(x, where)
+        return s.extract(data, where)
 
     return b.tabulate(at.shape, x.dtype, body, (at, ", ".join(dims(x.rank))))
 
@@ -137,10 +159,10 @@ def _gather_nd(ctx: Context) -> Value:
     if not rank or not 0 <= batch < min(rank, x.rank):
         raise ctx.shape_error("batch_dims does not fit the inputs")
     count = ctx.input(1).shape[-1]
-    if not 1 <= count <= x.rank - batch or ctx.input(1).shape[:batch] != x.shape[:batch]:
+    if not 1 <= count <= x.rank - batch or ctx.input(1).sizes[:batch] != x.sizes[:batch]:
         raise ctx.shape_error("the indices do not fit the data")
-    extents = x.shape[batch : batch + count]
-    at = positions(ctx, 1, extents)
+    extents, data = x.shape[batch : batch + count], bare(x)
+    at = positions(ctx, 1, x.sizes[batch : batch + count])
     shape = [*at.shape[:-1], *x.shape[batch + count :]]
     if 0 in shape:
         return b.empty(shape, x.dtype)
@@ -153,49 +175,11 @@ def _gather_nd(ctx: Context) -> Value:
             resolved(s, p, e, at.const is not None) for p, e in zip(args, extents, strict=True)
         ]
         where += [s.index(i) for i in range(rank - 1, len(shape))]
-        return s.extract(x, where)
+        return s.extract(data, where)
 
     reads = [", ".join([*dims(rank - 1), str(i)]) for i in range(count)]
-    return b.tabulate(shape, x.dtype, body, *((at, read) for read in reads))
-
-
-@lowering("Compress")
-def _compress(ctx: Context) -> Value:
-    b, x = ctx.b, ctx.input(0)
-    kept = np.flatnonzero(ctx.const(1, "it decides the result's shape"))
-    axis = ctx.attr("axis")
-    if axis is None:
-        x, axis = b.reshape(x, [x.size]), 0
-    axis = ctx.axis(axis, x.rank)
-    if kept.size and kept[-1] >= x.shape[axis]:
-        raise ctx.shape_error("the condition is longer than the axis")
-    return take(ctx, x, b.constant(kept.astype(np.int64)), axis)
-
-
-@lowering("NonZero")
-def _non_zero(ctx: Context) -> Value:
-    array = ctx.const(0, "it decides the result's shape")
-    array = dtypes.to_storage(array, ctx.input(0).dtype)
-    rows = np.nonzero(array.reshape(-1) if array.ndim == 0 else array)
-    return ctx.b.constant(np.array(rows, np.int64).reshape(array.ndim, -1))
-
-
-@lowering("Unique")
-def _unique(ctx: Context) -> list[Value | None]:
-    b, array = ctx.b, ctx.const(0, "it decides the result's shape")
-    axis = ctx.attr("axis")
-    if axis is not None:
-        axis = ctx.axis(axis, array.ndim)
-    values, first, inverse, counts = np.unique(array, True, True, True, axis=axis)
-    inverse = inverse.reshape(-1)
-    if not ctx.attr("sorted", 1):  # in the order of first occurrence
-        order = np.argsort(first)
-        place = np.empty_like(order)
-        place[order] = np.arange(order.size)
-        values = np.take(values, order, axis or 0)
-        first, inverse, counts = first[order], place[inverse], counts[order]
-    rest = [b.constant(a.astype(np.int64)) for a in (first, inverse, counts)]
-    return [b.constant(values, ctx.input(0).dtype), *rest]
+    made = b.tabulate(shape, x.dtype, body, *((at, read) for read in reads))
+    return b.sized(bare(made), [*at.extents[:-1], *x.extents[batch + count :]])
 
 
 @lowering("OneHot")

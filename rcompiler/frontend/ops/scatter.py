@@ -21,6 +21,9 @@ from rcompiler.frontend.builder import Builder, Value, dims
 from rcompiler.frontend.ops.gather import positions
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
+from rcompiler.frontend.sized import bare
+from rcompiler.frontend.value import SizeAtRunTime
+from rcompiler.support.extent import Size, at_most
 
 _BLOCKS = (64, 32, 16)  # neighbours that stay in one slab: of which there are two or more
 # Updates for each element of a slice that are few: that each slice asks them all takes less than
@@ -149,19 +152,37 @@ def _in_blocks(b: Builder, value: Value) -> Value:
     return b.reshape(value, [*outer, columns // size, size])
 
 
+def _need_equal(sizes: Sequence[Size], others: Sequence[Size]) -> None:
+    """Raises SizeAtRunTime unless sizes with the same bounds are known to be the same."""
+    for one, other in zip(sizes, others, strict=True):
+        if one != other:
+            raise SizeAtRunTime(f"{one} positions are given {other} updates")
+
+
+def _targets(b: Builder, at: Value) -> Value:
+    """Positions of updates; of those that are not there, outside of all that is."""
+    return b.masked(at, number=dtypes.limits(at.dtype)[1])
+
+
 @lowering("ScatterElements", "Scatter")
 def _scatter_elements(ctx: Context) -> Value:
     """``out[at[i, j], j] = updates[i, j]`` for axis 0, and so on."""
     x, updates = ctx.input(0), ctx.input(2)
     axis = ctx.axis(ctx.attr("axis", 0), x.rank)
-    at = positions(ctx, 1, [x.shape[axis]])
+    at = positions(ctx, 1, [x.sizes[axis]])
     fits = at.rank == x.rank and all(
-        i == axis or n <= d for i, (n, d) in enumerate(zip(at.shape, x.shape, strict=True))
+        i == axis or at_most(n, d) for i, (n, d) in enumerate(zip(at.sizes, x.sizes, strict=True))
     )
     if not fits or at.shape != updates.shape or updates.dtype != x.dtype:
         raise ctx.shape_error("the indices, updates and data do not fit together")
     if not at.size or not x.size:
         return x
+    _need_equal(at.sizes, updates.sizes)
+    made = _elements_scattered(ctx, bare(x), _targets(ctx.b, at), bare(updates), axis)
+    return ctx.b.sized(made, x.extents)
+
+
+def _elements_scattered(ctx: Context, x: Value, at: Value, updates: Value, axis: int) -> Value:
     combine = _combine(ctx, x.dtype)
     if at.const is not None and combine is None:
         grid = list(np.indices(at.shape))
@@ -200,11 +221,19 @@ def _scatter_nd(ctx: Context) -> Value:
     count = ctx.input(1).shape[-1] if ctx.input(1).rank else 0
     if not 1 <= count <= x.rank:
         raise ctx.shape_error("the indices do not fit the data")
-    at = positions(ctx, 1, x.shape[:count])
+    at = positions(ctx, 1, x.sizes[:count])
     if updates.shape != at.shape[:-1] + x.shape[count:] or updates.dtype != x.dtype:
         raise ctx.shape_error("the updates do not fit the indices and the data")
     if not updates.size or not x.size:
         return x
+    _need_equal(at.sizes[:-1] + x.sizes[count:], updates.sizes)
+    made = _slices_scattered(ctx, bare(x), _targets(ctx.b, at), bare(updates))
+    return ctx.b.sized(made, x.extents)
+
+
+def _slices_scattered(ctx: Context, x: Value, at: Value, updates: Value) -> Value:
+    """The coordinates are the last axis of ``at``."""
+    count = at.shape[-1]
     combine = _combine(ctx, x.dtype)
     if at.const is not None and combine is None:
         rows = np.ravel_multi_index(

@@ -137,21 +137,6 @@ def _places(ctx: Context, lower: Lowering) -> Results:
     return with_extents(ctx, made, _reduced(x, [axis], bool(ctx.attr("keepdims", 1))))
 
 
-@rule("TopK")
-def _top_k(ctx: Context, lower: Lowering) -> Results:
-    """The first of equal elements come first, so what is not there comes behind all that is."""
-    x = ctx.input(0)
-    axis = ctx.axis(ctx.attr("axis", -1), x.rank)
-    extent = x.extents[axis]
-    count = int(ctx.scalar(1)) if ctx.opset >= 10 else ctx.attr("k")
-    if extent is not None and (extent.lowest < count or not ctx.attr("sorted", 1)):
-        raise SizeAtRunTime(f"{count} of {extent} elements are asked for")
-    number = extreme_start(x.dtype, bool(ctx.attr("largest", 1)))
-    made = of_whole(ctx, lower, {0: ctx.b.masked(x, [axis], number)})
-    left = tuple(None if i == axis else e for i, e in enumerate(x.extents))
-    return with_extents(ctx, made, left, left)
-
-
 @rule("MaxPool", "AveragePool", "LpPool")
 def _pool(ctx: Context, lower: Lowering) -> Results:
     x = ctx.input(0)

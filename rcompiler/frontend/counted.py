@@ -1,0 +1,37 @@
+"""Results of nodes that count: as long as there is room for, of which a part is there.
+
+Shape inference gives a bound of each count. A caller may give a lower one, so that what reads the
+result works on less: a call that counts more than that is an error, and writes no further.
+"""
+
+from __future__ import annotations
+
+from rcompiler.support.extent import Extent
+
+from .builder import Value
+from .registry import Context
+
+
+def room_for(ctx: Context, most: int) -> int:
+    """How many elements the node has room for, where there are ``most`` at most: what the caller
+    gives as the bound of one of its results.
+    """
+    given = [ctx.b.limits[name] for name in ctx.outputs if name in ctx.b.limits]
+    ctx.b.limited.update(name for name in ctx.outputs if name)
+    return min([most, *given])
+
+
+def counted(ctx: Context, count: Value, room: int, most: int) -> Extent:
+    """The size of a result that has room for ``room`` elements.
+
+    count: int64 [], from 0 to ``most``, how many there are.
+    """
+    name = next(name for name in ctx.outputs if name)
+    if room < most:
+        sentence = (
+            f"{ctx.op} '{ctx.name}' found {{}} elements; bounds={{'{name}': {room}}} lets it have "
+            f"{room}"
+        )
+        ctx.b.expect(count, 0, room, f"{ctx.op} '{ctx.name}'", says=sentence)
+        count = ctx.b.elementwise(lambda s, a: s.minimum(a, room), count)
+    return ctx.b.count(name, count, room)
