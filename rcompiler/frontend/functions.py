@@ -9,17 +9,30 @@ from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, helper
 
 from . import dtypes
 from .builder import Value
-from .contrib import DOMAIN, contrib_body
+from .contrib import DOMAIN, contrib_body, is_contrib
+from .frame import Call
 
 
-def body_of(node: NodeProto, version: int, inputs: Sequence[Value | None]) -> FunctionProto | None:
-    """The function body of an op at an opset version, the standard's or that of `contrib`; None
-    when it has none.
-    """
+def has_body(node: NodeProto, version: int) -> bool:
+    """Whether some form of an op has a function body at an opset version."""
     if node.domain == DOMAIN:
-        first = inputs[0] if inputs else None
-        whole = isinstance(first, Value) and first.whole is None
-        return contrib_body(node, first.shape if first is not None and whole else ())
+        return is_contrib(node.op_type)
+    return _standard_body(node, version, [None] * len(node.input)) is not None
+
+
+def body_of(call: Call) -> FunctionProto | None:
+    """The function body of a node, the standard's or that of `contrib`; None when it has none.
+
+    Raises UnsupportedOp or ShapeError of a node that does not fit the body of `contrib`.
+    """
+    if call.node.domain == DOMAIN:
+        return contrib_body(call.node, call.inputs, call.gap)
+    return _standard_body(call.node, call.version, call.inputs)
+
+
+def _standard_body(
+    node: NodeProto, version: int, inputs: Sequence[Value | None]
+) -> FunctionProto | None:
     try:
         schema = onnx.defs.get_schema(node.op_type, version, node.domain)
     except onnx.defs.SchemaError:

@@ -173,7 +173,7 @@ class Interpreter:
                 if arrays is not None and self._agree(node, arrays, results):
                     return self._folded(node, arrays, results)
             return results
-        body = functions.body_of(node, call.version, inputs)
+        body = self._body(call)
         if body is None and known and inputs and fold.is_tiny(node.op_type, inputs):
             arrays = evaluate(node, inputs, opsets)
             if arrays is not None:
@@ -181,6 +181,15 @@ class Interpreter:
         if body is None:
             raise call.refuse("the operator is not translated", remedy(node))
         return self.function(body, call)
+
+    @staticmethod
+    def _body(call: Call) -> FunctionProto | None:
+        """The function body of a node; errors that are not ours become ones that name it."""
+        try:
+            return functions.body_of(call)
+        except _MISFITS as error:
+            reason = f"the node does not fit its operator: {type(error).__name__}: {error}"
+            raise ShapeError(call.gap(reason, "Check the model")) from error
 
     def _folded(
         self, node: NodeProto, arrays: Sequence[np.ndarray], lowered: Sequence[Any] = ()
@@ -273,7 +282,7 @@ class Interpreter:
         self.nodes(function.node, inner)
         wanted = list(node.output) + [""] * len(function.output)
         return [
-            inner.find(out) if want else None
+            inner.find(out) if want and out else None
             for out, want in zip(function.output, wanted, strict=False)
         ]
 
@@ -310,8 +319,7 @@ class Interpreter:
             if isinstance(value, Unknown):
                 self.reveal(value, qualified(node))
         known = registry.find(node.op_type, node.domain) or control.find(node)
-        nothing = [None] * len(call.inputs)
-        if not known and functions.body_of(node, call.version, nothing) is None:
+        if not known and not functions.has_body(node, call.version):
             self.note(call.refuse("the operator is not translated", remedy(node)))
         self._look_inside(call)
         return [Unknown()] * len(node.output)

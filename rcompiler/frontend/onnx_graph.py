@@ -15,6 +15,7 @@ from rcompiler.support.extent import Extent, Symbol, highest
 
 from . import load, nodes, registry, signature
 from .builder import Value
+from .contrib.domains import in_own_domain
 from .frame import Frame, Unknown
 from .index_checks import index_checks
 from .interpret import Interpreter
@@ -123,7 +124,7 @@ def translate(
 
     gaps: a list that what cannot be translated is added to; without it the first is raised.
     """
-    model = load.check(model)
+    model = load.check(in_own_domain(model))
     shapes, values = {} if shapes is None else shapes, {} if values is None else values
     signature.check_given(model, shapes, values)
     graph = model.graph

@@ -1,235 +1,271 @@
-"""Quantised operators of onnxruntime: as it computes them, bytes up to one."""
+"""Operators of onnxruntime's domain, each attribute and optional input of them: as onnxruntime
+computes them, or by their definition where its CPU provider does not."""
+
+import math
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from oracles.contrib_node import by_onnxruntime, check_node, node_model
 
-import rcompiler
-from rcompiler.errors import UnsupportedOp
-from rcompiler.frontend import import_onnx
+from rcompiler.errors import CompilerError, ShapeError, UnsupportedOp
+from rcompiler.frontend import contrib, import_onnx
 
-onnxruntime = pytest.importorskip("onnxruntime")
-TYPES = {"float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
-TYPES |= {"int32": TensorProto.INT32}
-
-
-def model(op: str, inputs: list, outputs: list[str], fed: int, **attributes: object):
-    """A node whose first `fed` inputs are fed and the rest constants; None is left out.
-    outputs: their types.
-    """
-    names = ["" if x is None else f"i{k}" for k, x in enumerate(inputs)]
-    node = helper.make_node(
-        op, names, [f"o{k}" for k in range(len(outputs))], domain="com.microsoft", **attributes
-    )
-    given = [(n, np.asarray(x)) for n, x in zip(names, inputs, strict=True) if x is not None]
-    graph = helper.make_graph(
-        [node],
-        op,
-        [helper.make_tensor_value_info(n, TYPES[x.dtype.name], x.shape) for n, x in given[:fed]],
-        [helper.make_tensor_value_info(f"o{k}", TYPES[t], None) for k, t in enumerate(outputs)],
-        [numpy_helper.from_array(x, n) for n, x in given[fed:]],
-    )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    return made, {n: x for n, x in given[:fed]}
-
-
-def check(op: str, inputs: list, outputs: list[str], fed: int = 1, **attributes: object) -> None:
-    made, fed_arrays = model(op, inputs, outputs, fed, **attributes)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # of several, each has a scale of its own in an LSTM
-    session = onnxruntime.InferenceSession(
-        made.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    wanted = session.run(None, fed_arrays)
-    for got, want in zip(rcompiler.compile_onnx(made, eus=1)(**fed_arrays), wanted, strict=True):
-        assert got.dtype == want.dtype and got.shape == want.shape
-        if want.dtype == np.float32:
-            np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5 * np.abs(want).max())
-        else:
-            assert np.abs(got.astype(int) - want.astype(int)).max() <= 1
-
-
+pytest.importorskip("onnxruntime")
 rng = np.random.default_rng(0)
 
 
-def byte(*shape: int, dtype: str = "uint8") -> np.ndarray:
-    limits = np.iinfo(dtype)
-    return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+def f(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return rng.standard_normal(shape).astype(dtype)
 
 
-def f32(x: float) -> np.ndarray:
-    return np.array(x, np.float32)
+def i32(*numbers: object) -> np.ndarray:
+    return np.array(numbers, np.int32)
 
 
-def u8(x: int) -> np.ndarray:
-    return np.array(x, np.uint8)
+X, G, B = f(2, 3, 8), f(8), f(8)
+KERNEL = f(8, 2, 3, 3)
+CONV = [f(1, 4, 6, 6), KERNEL, B, f(1, 8, 6, 6)]
+PADDED = {"group": 2, "pads": [1, 1, 1, 1]}
+IDS, SEGMENTS = i32([1, 5, 0], [2, 2, 3]), i32([0, 1, 1], [1, 0, 0])
+TABLES = [f(6, 8), f(5, 8), f(2, 8)]
+EMBEDDED = [IDS, SEGMENTS, *TABLES, G, B]
+BYTES = rng.integers(0, 256, (5, 32)).astype(np.uint8)
+SCALES = np.abs(f(5, 2)) + 0.1
+
+# operator, inputs, attributes
+CASES = [
+    ("Gelu", [X], {}),
+    ("QuickGelu", [X], {}),
+    ("QuickGelu", [X], {"alpha": 0.5}),
+    ("FastGelu", [X], {}),
+    ("FastGelu", [X, B], {}),
+    ("BiasGelu", [X, B], {}),
+    ("FusedMatMul", [f(2, 4, 3, 5), f(2, 4, 5, 6)], {"alpha": 0.5}),
+    ("FusedMatMul", [f(2, 5, 3), f(2, 6, 5)], {"transA": 1, "transB": 1}),
+    ("FusedMatMul", [f(3, 2, 4, 5), f(2, 4, 5, 6)], {"transBatchA": 1}),
+    (
+        "FusedMatMul",
+        [f(5, 2, 4, 3), f(5, 2, 4, 6)],
+        {"transBatchA": 1, "transA": 1, "transBatchB": 1},
+    ),
+    ("FusedMatMul", [f(5), f(5, 4)], {"alpha": 0.3}),
+    ("TransposeMatMul", [f(5, 3), f(5, 6)], {"transA": 1, "alpha": 2.0}),
+    ("FusedGemm", [f(3, 5), f(5, 4), f(4)], {"activation": "Relu", "alpha": 0.5, "beta": 0.25}),
+    ("FusedGemm", [f(3, 5), f(5, 4)], {"activation": "LeakyRelu", "activation_alpha": 0.2}),
+    ("FusedGemm", [f(5, 3), f(4, 5)], {"activation": "Tanh", "transA": 1, "transB": 1}),
+    ("FusedGemm", [f(3, 5), f(5, 4)], {"activation": "Elu", "activation_alpha": 0.7}),
+    (
+        "FusedGemm",
+        [f(3, 5), f(5, 4)],
+        {"activation": "HardSigmoid", "activation_alpha": 0.3, "activation_beta": 0.4},
+    ),
+    ("FusedConv", CONV, {"activation": "Relu", **PADDED}),
+    ("FusedConv", CONV[:2], {"activation": "Tanh", "strides": [2, 2], **PADDED}),
+    (
+        "FusedConv",
+        CONV[:3],
+        {"activation": "LeakyRelu", "activation_params": [0.2], "group": 2, "auto_pad": "VALID"},
+    ),
+    (
+        "FusedConv",
+        CONV[:3],
+        {"activation": "Clip", "activation_params": [-0.5, 0.5], "dilations": [2, 2], **PADDED},
+    ),
+    (
+        "FusedConv",
+        CONV[:3],
+        {"activation": "HardSigmoid", "activation_params": [0.2, 0.4], **PADDED},
+    ),
+    ("SkipLayerNormalization", [X, X[:1], G, B, f(8)], {}),
+    ("SkipLayerNormalization", [X, X[0], G], {"epsilon": 0.1}),
+    ("SkipLayerNormalization", [X[0], X[1], G, B], {}),
+    ("SkipSimplifiedLayerNormalization", [X, X[::-1].copy(), G, B], {"epsilon": 0.1}),
+    ("SimplifiedLayerNormalization", [X, G], {"domain": "", "epsilon": 0.1}),
+    ("SimplifiedLayerNormalization", [X, f(3, 8)], {"domain": "", "axis": -2}),
+    ("EmbedLayerNormalization", EMBEDDED[:7], {"epsilon": 0.1}),
+    ("EmbedLayerNormalization", [IDS, None, *TABLES[:2], None, G, B], {}),
+    ("EmbedLayerNormalization", [*EMBEDDED, None, i32([4, 0, 1])], {}),
+    ("CDist", [f(4, 6), f(5, 6)], {"metric": "euclidean"}),
+    ("CDist", [f(4, 6), f(5, 6)], {"metric": "sqeuclidean"}),
+    ("GridSample", [f(1, 2, 4, 4), f(1, 3, 3, 2)], {"mode": "bicubic", "align_corners": 1}),
+    ("GridSample", [f(1, 2, 4, 4), f(1, 3, 3, 2)], {"padding_mode": "reflection"}),
+    ("GatherND", [X, i32([0, 1], [1, 2])], {}),
+    ("QuantizeLinear", [X, np.float32(0.1), np.uint16(100)], {"dtype": "uint16"}),
+    ("QuantizeLinear", [X, np.float32(0.1)], {"dtype": "uint8"}),
+    ("QuantizeLinear", [X, SCALES[:3, 0], i32(1, 2, 3).astype(np.int8)], {"dtype": "int8"}),
+    ("DequantizeLinear", [BYTES[:, :8], SCALES[:, 0]], {"axis": 0}),
+    ("DequantizeLinear", [BYTES.astype(np.uint16), np.float32(0.1), np.uint16(9)], {}),
+]
+# with constants behind the first input
+FIXED = [
+    ("ConvTransposeWithDynamicPads", [f(1, 4, 5, 5), KERNEL[:4], np.ones(4, np.int64)], {}),
+    ("Trilu", [f(3, 4), np.int64(1)], {"upper": 0}),
+    ("ExpandDims", [X, np.int32(1)], {}),
+    ("Pad", [X, np.array([0, 1, 2, 0, 1, -1]), np.float32([3])], {}),
+    ("Pad", [X, np.array([[0, 1, 2, 0, 1, 1]])], {"mode": "edge"}),
+    (
+        "GatherBlockQuantized",
+        [i32([1, 4]), BYTES, SCALES],
+        {"block_size": 16, "bits": 8, "order": [1, 0, 2]},
+    ),
+    (
+        "GatherBlockQuantized",
+        [i32(1, 4), BYTES[:, :16], SCALES, BYTES[:, :1]],
+        {"block_size": 16, "order": [1, 0, 2, 3]},
+    ),
+    (
+        "GatherBlockQuantized",
+        [i32(1, 4), BYTES[:, :16], SCALES],
+        {"block_size": 16, "order": [1, 0, 2]},
+    ),
+]
 
 
-@pytest.mark.parametrize("op", ["QLinearAdd", "QLinearMul"])
-def test_sums_and_products(op: str):
-    parts = [byte(2, 3, 5), f32(0.03), u8(120), byte(3, 5), f32(0.05), u8(7), f32(0.2), u8(100)]
-    a, *rest = parts
-    check(op, [a, *rest], ["uint8"])
+@pytest.mark.parametrize(("op", "inputs", "attributes"), CASES)
+def test_as_onnxruntime(op: str, inputs: list, attributes: dict):
+    attributes = dict(attributes)
+    dtype = attributes.pop("dtype", inputs[0].dtype.name)
+    outputs = {"EmbedLayerNormalization": ["float32", "int32"], "DequantizeLinear": ["float32"]}
+    check_node(op, inputs, outputs.get(op, [dtype]), **attributes)
 
 
-@pytest.mark.parametrize(
-    ("op", "attributes"),
-    [
-        ("QLinearLeakyRelu", {"alpha": 0.2}),
-        ("QLinearSigmoid", {}),
-        ("QLinearGlobalAveragePool", {}),
-        ("QLinearAveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]}),
-        ("QLinearSoftmax", {"axis": 1, "opset": 17}),
-    ],
-)
-def test_operators_of_one_tensor(op: str, attributes: dict):
-    x = byte(1, 8, 6, 6)
-    check(op, [x, f32(0.05), u8(128), f32(0.02), u8(90)], ["uint8"], **attributes)
+@pytest.mark.parametrize(("op", "inputs", "attributes"), FIXED)
+def test_with_constants(op: str, inputs: list, attributes: dict):
+    """order: of the inputs, where the one that is fed is not the first."""
+    attributes = dict(attributes)
+    order = attributes.pop("order", range(len(inputs)))
+    given = [inputs[k] for k in order]
+    check_node(op, given, fed=[k for k in range(len(given)) if order[k] == 0], **attributes)
 
 
-def test_concatenated_tensors():
-    x, y = byte(2, 3), byte(2, 4)
-    inputs = [f32(0.04), u8(3), x, f32(0.03), u8(1), y, f32(0.05), u8(200)]
-    made, _ = model("QLinearConcat", inputs, ["uint8"], 0, axis=1)
-    session = onnxruntime.InferenceSession(
-        made.SerializeToString(), providers=["CPUExecutionProvider"]
+def test_further_results():
+    sums = ["float32", "", "", "float32"]
+    check_node("SkipLayerNormalization", [X, X, G, B, f(8)], sums)
+    check_node("SkipSimplifiedLayerNormalization", [X, X, G, B], sums)
+    mask = i32([1, 1, 0], [1, 0, 0])
+    results = ["float32", "int32", "float32"]
+    check_node("EmbedLayerNormalization", [*EMBEDDED, mask], results, mask_index_type=1)
+    root = 1 / np.sqrt((X * X).mean(-1, keepdims=True) + 0.1)
+    wanted = [X * root * G, root]
+    both = ["float32"] * 2
+    check_node("SimplifiedLayerNormalization", [X, G], both, wanted=wanted, domain="", epsilon=0.1)
+    values = np.float32([2, 1, 1, 3, 2])
+    check_node("Unique", [values], ["float32", "int64", "int64"], fed=0)
+    check_node("Range", [np.float32(1), np.float32(5)], fed=0)
+    check_node("Range", [*i32(1, 9, 2)], ["int32"], fed=0)
+    pooled = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    check_node("NhwcMaxPool", [BYTES.reshape(1, 5, 8, 4)], ["uint8"], **pooled)
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    return (x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))).astype(np.float32)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def silu(x: np.ndarray) -> np.ndarray:
+    return x / (1 + np.exp(-x))
+
+
+def grouped(x: np.ndarray, groups: int) -> np.ndarray:
+    """Channels that come last, normalised in groups."""
+    apart = x.reshape(x.shape[0], -1, groups, x.shape[-1] // groups)
+    mean, deviation = (getattr(apart, name)(axis=(1, 3), keepdims=True) for name in ("mean", "var"))
+    return ((apart - mean) / np.sqrt(deviation + 1e-5)).reshape(x.shape)
+
+
+def test_operators_that_only_gpus_have():
+    """By their definitions."""
+    whole = X + G
+    check_node("BiasSplitGelu", [X, G], wanted=[whole[..., :4] * gelu(whole[..., 4:])])
+    check_node("BiasAdd", [X, G, X], wanted=[X + G + X])
+    mask = np.ones(X.shape, bool)
+    check_node("BiasDropout", [X, G, X], ["float32", "bool"], wanted=[X + G + X, mask])
+    bias = f(2, 1, 8)
+    how = {"axis": 2, "is_inner_broadcast": 0}
+    check_node("BiasSoftmax", [X, bias], wanted=[softmax(X + bias)], **how)
+    flat = softmax((X + bias).reshape(2, -1)).reshape(X.shape)
+    check_node("BiasSoftmax", [X, bias], wanted=[flat], **(how | {"axis": 1}))
+    gate, up = np.minimum(X[..., :4], 0.5), np.clip(X[..., 4:], -0.5, 0.5) + 1
+    limits = {"limit": 0.5, "activation_beta": 1.0}
+    check_node("SwiGLU", [X], wanted=[silu(gate) * up], **limits)
+    a, w = f(3, 5), f(5, 4)
+    how = {"activation": "LeakyRelu", "activation_alpha": 0.1, "alpha": 0.5}
+    product = (a @ w) * 0.5
+    wanted = [np.where(product > 0, product, product * 0.1)]
+    check_node("FusedMatMulActivation", [a, w], wanted=wanted, **how)
+    check_node("TorchEmbedding", [TABLES[0], np.array([[1, 2]])], wanted=[TABLES[0][[[1, 2]]]])
+    parts = np.fft.rfft(X)
+    check_node("Rfft", [X], wanted=[np.stack([parts.real, parts.imag], -1).astype(np.float32)])
+    wanted = [(BYTES.astype(np.int32) - 3) * (BYTES.astype(np.int32) - 9)]
+    check_node("MulInteger", [BYTES, np.uint8(3), BYTES, np.uint8(9)], ["int32"], wanted=wanted)
+    wanted = [BYTES.sum(1, keepdims=True).astype(np.int32)]
+    check_node("ReduceSumInteger", [BYTES], ["int32"], wanted=wanted, axes=[1], keepdims=1)
+
+
+def test_channels_that_come_last():
+    x = f(2, 4, 4, 8)
+    how = {"groups": 2, "activation": 1}
+    wanted = silu(grouped(x, 2) * G + B).astype(np.float32)
+    check_node("GroupNorm", [x, G, B], wanted=[wanted], **how)
+    total = x + X[:, :1, None] + B
+    normal = (grouped(total, 2) * G + B).astype(np.float32)
+    check_node(
+        "SkipGroupNorm", [x, G, B, X[:, 0], B], ["float32"] * 2, wanted=[normal, total],
+        groups=2, activation=0,
+    )  # fmt: skip
+    x, z = (_channels_last(CONV[i]) for i in (0, 3))
+    fused = {**PADDED, "activation": "Relu"}
+    check_node(
+        "NhwcFusedConv", [x, KERNEL, B, z], wanted=[_last_of("FusedConv", CONV, fused)], **fused
     )
-    [want] = session.run(None, {})
-    got = rcompiler.compile_onnx(made, eus=1)()[0]
-    assert np.abs(got.astype(int) - want.astype(int)).max() <= 1
-
-
-@pytest.mark.parametrize("turned", [0, 1])
-@pytest.mark.parametrize("form", ["bytes", "floats", "without bias"])
-def test_gemm(form: str, turned: int):
-    w = byte(32, 24, dtype="int8")
-    w = w if not turned else np.ascontiguousarray(w.T)
-    scales = rng.uniform(0.01, 0.02, 24).astype(np.float32)
-    zeros, bias = np.zeros(24, np.int8), rng.integers(-999, 999, 24).astype(np.int32)
-    inputs = [byte(5, 32), f32(0.02), u8(17), w, scales, zeros]
-    inputs.append(None if form == "without bias" else bias)
-    inputs += [] if form == "floats" else [f32(0.3), u8(110)]
-    kind = "float32" if form == "floats" else "uint8"
-    check("QGemm", inputs, [kind], transB=turned)
-
-
-def test_matmul_of_integers_to_floats():
-    w, scales = byte(32, 24, dtype="int8"), rng.uniform(0.01, 0.02, 24).astype(np.float32)
-    bias = rng.standard_normal(24).astype(np.float32)
-    inputs = [byte(5, 32), w, f32(0.02), scales, u8(17), np.zeros(24, np.int8), bias]
-    check("MatMulIntegerToFloat", inputs, ["float32"])
-
-
-def test_dynamically_quantised_matmul():
-    a, w = rng.standard_normal((5, 32)).astype(np.float32), byte(32, 24, dtype="int8")
-    bias = rng.standard_normal(24).astype(np.float32)
-    inputs = [a, w, f32(0.02), np.array(0, np.int8), bias]
-    check("DynamicQuantizeMatMul", inputs, ["float32"])
-
-
-def lstm(
-    steps: int = 4, directions: int = 1, by_column: bool = False, kind: str = "int8", **rest: object
-) -> tuple[list, dict]:
-    """Inputs of a DynamicQuantizeLSTM of 2 sequences, 16 features and a state of 8, and how to call
-    it. rest: bias, h and c by name."""
-    x = rng.standard_normal((steps, 2, 16)).astype(np.float32)
-    w, r = byte(directions, 16, 32, dtype=kind), byte(directions, 8, 32, dtype=kind)
-    shape = (directions, 32) if by_column else (directions,)
-    scales = [rng.uniform(0.002, 0.004, shape).astype(np.float32) for _ in range(2)]
-    zero = np.full(shape, 0 if kind == "int8" else 128, kind)
-    numbers = [scales[0], zero, scales[1], zero]
-    given = [rest.get(name) for name in ("bias", "lens", "h", "c", "p")]
-    name = "bidirectional" if directions == 2 else "forward"
-    return [x, w, r, *given, *numbers], {"hidden_size": 8, "direction": name}
-
-
-STATE = rng.standard_normal((2, 2, 8)).astype(np.float32) / 2
-BIAS = rng.standard_normal((2, 64)).astype(np.float32) / 8
-
-
-@pytest.mark.parametrize(
-    ("form", "more"),
-    [
-        ({}, {}),
-        ({"kind": "uint8"}, {}),
-        ({"by_column": True, "bias": BIAS[:1], "h": STATE[:1], "c": STATE[1:]}, {}),
-        ({"steps": 20}, {"direction": "reverse"}),
-        ({"steps": 20, "directions": 2, "by_column": True, "bias": BIAS, "h": STATE}, {}),
-    ],
-)
-def test_lstms_of_integers(form: dict, more: dict):
-    """The state is quantised at each step, as onnxruntime does it: the products are the same."""
-    inputs, how = lstm(**form)
-    made, _ = model("DynamicQuantizeLSTM", inputs, ["float32"] * 3, 1, **how | more)
-    assert import_onnx(made).module_text.count("arith.muli") >= 2
-    check("DynamicQuantizeLSTM", inputs, ["float32"] * 3, **how | more)
-
-
-def test_lstms_of_many_steps_stay_loops_of_f32():
-    inputs, how = lstm(steps=160)
-    made, _ = model("DynamicQuantizeLSTM", inputs, ["float32"], 1, **how)
-    text = import_onnx(made).module_text
-    assert "scf.for" in text and "arith.muli" not in text
-
-
-@pytest.mark.parametrize(
-    "more", [{"clip": 0.5}, {"input_forget": 1}, {"activations": ["Tanh"] * 3}]
-)
-def test_other_lstms_of_bytes_are_computed_in_f32(more: dict):
-    """And are near onnxruntime, which quantises what is fed at each step: 8 bits of it."""
-    inputs, how = lstm()
-    made, fed = model("DynamicQuantizeLSTM", inputs, ["float32"], 1, **how | more)
-    session = onnxruntime.InferenceSession(
-        made.SerializeToString(), providers=["CPUExecutionProvider"]
+    check_node(
+        "NhwcConv", [x, KERNEL, B], wanted=[_last_of("FusedConv", CONV[:3], PADDED)], **PADDED
     )
-    [want] = session.run(None, fed)
-    assert np.abs(rcompiler.compile_onnx(made, eus=1)(**fed)[0] - want).max() < 0.03
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_attention(masked: bool):
-    x, w = byte(2, 6, 16), byte(16, 48, dtype="int8")
-    bias = rng.standard_normal(48).astype(np.float32)
-    mask = np.array([[1] * 6, [1] * 4 + [0] * 2], np.int32) if masked else None
-    inputs = [x, w, bias, f32(0.02), f32(0.01), mask, u8(120), np.array(0, np.int8)]
-    check("QAttention", inputs, ["float32"], num_heads=2)
+def _channels_last(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x.transpose(0, 2, 3, 1))
 
 
-def test_attention_with_earlier_keys_is_refused():
-    x, w = byte(2, 6, 16), byte(16, 48, dtype="int8")
-    inputs = [x, w, np.zeros(48, np.float32), f32(0.02), f32(0.01), None, u8(120)]
-    made, _ = model("QAttention", inputs, ["float32"], 1, num_heads=2, unidirectional=1)
-    with pytest.raises(UnsupportedOp, match="QAttention"):
-        rcompiler.compile_onnx(made, eus=1)
+def _last_of(op: str, inputs: list, attributes: dict) -> np.ndarray:
+    """What onnxruntime computes of channels that come second."""
+    [result] = by_onnxruntime(*node_model(op, inputs, ["float32"], 99, **attributes))
+    return _channels_last(result)
 
 
-@pytest.mark.parametrize("bits", [2, 4, 8])
-@pytest.mark.parametrize("zeros", ["none", "packed"])
-@pytest.mark.parametrize(("depth", "block"), [(64, 16), (100, 32), (200, 128)])
-@pytest.mark.parametrize("rows", [1, 5, 40])
-def test_weights_of_few_bits(bits: int, zeros: str, depth: int, block: int, rows: int):
-    columns, blocks = 24, -(-depth // block)
-    a = rng.standard_normal((rows, depth)).astype(np.float32)
-    packed = byte(columns, blocks, block * bits // 8)
-    scales = rng.uniform(0.01, 0.02, columns * blocks).astype(np.float32)
-    points = byte(columns * -(-blocks * bits // 8)) if zeros == "packed" else None
-    attributes = {"K": depth, "N": columns, "bits": bits, "block_size": block}
-    check("MatMulNBits", [a, packed, scales, points], ["float32"], **attributes)
+REFUSED = [
+    ("Gelu", [i32(1, 2)], {}, "'X' is int32; a float is expected"),
+    ("BiasGelu", [X, B.astype(np.float64)], {}, "'B' is float64; float32 is expected"),
+    ("BiasGelu", [X], {}, r"input 1 \('B'\) is missing"),
+    ("BiasGelu", [X, f(7)], {}, r"'B' has shape \[7\]; \[8\] is expected"),
+    ("BiasGelu", [X, B, B], {}, "3 inputs; 2 are translated"),
+    ("QuickGelu", [X], {"beta": 1.0}, "attribute 'beta' is not translated"),
+    ("QuickGelu", [X], {"alpha": 1}, "attribute 'alpha' is 1; float is expected"),
+    ("BiasSoftmax", [X, X], {}, "attribute 'is_inner_broadcast' is missing"),
+    ("BiasDropout", [X, B, None, None, np.True_], {}, "training_mode"),
+    ("FusedGemm", [f(2, 2), f(2, 2)], {"activation": "Nope"}, "activation 'Nope'"),
+    ("CDist", [f(2, 2), f(2, 2)], {"metric": "cosine"}, "metric 'cosine'"),
+    ("ExpandDims", [X, np.int32(1)], {}, "'axis' must be known while compiling"),
+    ("GroupNorm", [f(1, 4, 4, 8), G, B], {"groups": 3, "activation": 0}, "3 groups"),
+    ("SkipLayerNormalization", [X, f(2, 8), G], {}, "'skip' of shape"),
+    ("EmbedLayerNormalization", [IDS, None, *TABLES, G, B], {}, "segments"),
+    ("GatherBlockQuantized", [BYTES, i32(1), SCALES], {"gather_axis": 1}, "this axis"),
+    ("Rfft", [X], {"normalized": 1}, "normalized=0"),
+]
 
 
-@pytest.mark.parametrize(
-    ("attributes", "message"),
-    [
-        ({"bits": 3, "block_size": 32}, "3 bits"),
-        ({"bits": 4, "block_size": 0}, "blocks of 0"),
-        ({"bits": 4, "block_size": 16}, "as many weights"),
-        ({"bits": 4, "block_size": 32, "K": 63}, "K"),
-    ],
-)
-def test_weights_that_do_not_fit_are_refused(attributes: dict, message: str):
-    a = rng.standard_normal((5, 64)).astype(np.float32)
-    inputs = [a, byte(24, 2, 16), np.ones(48, np.float32)]
-    made, _ = model("MatMulNBits", inputs, ["float32"], 1, **{"K": 64, "N": 24} | attributes)
-    with pytest.raises(rcompiler.CompilerError, match=message):
-        rcompiler.compile_onnx(made, eus=1)
+@pytest.mark.parametrize(("op", "inputs", "attributes", "message"), REFUSED)
+def test_refusals_name_the_node_and_the_reason(op, inputs, attributes, message):
+    model, _ = node_model(op, inputs, ["float32"], 99, **attributes)
+    with pytest.raises((UnsupportedOp, ShapeError), match=message) as caught:
+        import_onnx(model)
+    assert isinstance(caught.value, CompilerError) and caught.value.gap is not None
+    assert caught.value.gap.op == f"com.microsoft.{op}"
+
+
+def test_each_operator_says_what_it_translates():
+    assert all(operator.summary.endswith(".") for operator in contrib.OPERATORS.values())

@@ -67,7 +67,7 @@ def generators() -> dict[Key, Generator]:
 def supported() -> frozenset[Key]:
     """Every operator of the standard that the frontend translates: with a lowering or a handler of
     its own, or by the body that the standard gives it. Those of onnxruntime, of which the standard
-    has no schema, are compared with it (test/frontend/test_contrib_ops.py)."""
+    has no schema, are compared with it (test/frontend/test_contrib_*.py)."""
     lowered = {key for key in registry.names() if key[1] != contrib.DOMAIN}
     own = lowered | {(op, "") for op in control._TABLE}
     bodies = {

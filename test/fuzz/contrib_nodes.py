@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from onnx import AttributeProto, FunctionProto, NodeProto
 
+from rcompiler.errors import Gap
 from rcompiler.frontend import contrib
+from rcompiler.frontend.value import Value
 
-OPSETS = {"": contrib._OPSET}  # of the nodes that it stands for
 
-
-def body_nodes(node: NodeProto) -> list[NodeProto]:
-    """The nodes of standard operators, with names of their own for what is between them.
+def body_nodes(
+    node: NodeProto, given: Mapping[str, Value] | None = None
+) -> tuple[list[NodeProto], int]:
+    """The nodes of standard operators, with names of their own for what is between them, and the
+    opset that they are of. given: the node's operands, by name.
 
     Raises ValueError of an operator, or of a form of it, that has none.
     """
-    function = contrib.contrib_body(node)
+    operands = [(given or {}).get(name) if name else None for name in node.input]
+    function = contrib.contrib_body(node, operands, lambda *why: Gap(node.name, node.op_type, *why))
     if function is None:
         raise ValueError(f"{node.op_type} has no body")
     names = dict(zip(function.input, node.input, strict=False))
     names |= {name: "" for name in function.input[len(node.input) :]}
     names |= dict(zip(function.output, node.output, strict=False))
-    return [_renamed(inner, node, function, names) for inner in function.node]
+    nodes = [_renamed(inner, node, function, names) for inner in function.node]
+    return nodes, function.opset_import[0].version
 
 
 def _renamed(

@@ -169,8 +169,9 @@ def apply(
     """
     needed = {name: arrays[name] for name in reads(node) if name in arrays}
     if node.domain == contrib.DOMAIN:
-        graph = helper.make_graph(contrib_nodes.body_nodes(node), "body", [], [])
-        found = _nodes(graph, needed, contrib_nodes.OPSETS, kinds, rounding)
+        nodes, opset = contrib_nodes.body_nodes(node)
+        graph = helper.make_graph(nodes, "body", [], [])
+        found = _nodes(graph, needed, {"": opset}, kinds, rounding)
         return [found[name] if name else None for name in node.output]
     if node.op_type in _CONTROL:
         pass  # its subgraphs' nodes are promoted one by one

@@ -139,7 +139,8 @@ def _rms_norm(ctx: Context) -> Value:
     wide, axes, epsilon = _stashed(ctx, x, [scale])
     squares = b.sum(wide, axes, term=lambda s, a: a * a)
     count = max(math.prod(x.shape[a] for a in axes), 1)
-    normal = with_reduced(b, wide, [squares], axes, lambda s, a, q: a / s.sqrt(q / count + epsilon))
+    inverse = b.elementwise(lambda s, q: 1.0 / s.sqrt(q / count + epsilon), squares)
+    normal = with_reduced(b, wide, [inverse], axes, lambda s, a, i: a * i)
     # rounded to the type of x, as ONNX's definition says; the result has that of the scale
     normal = b.cast(b.cast(normal, x.dtype), scale.dtype)
     return b.elementwise(lambda s, a, g: a * g, normal, scale)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 
 from onnx import FunctionProto, NodeProto, helper, parser
 
-from .dynamic_lstm import integer_lstm
+from rcompiler.frontend.dynamic_lstm import integer_lstm
 
-DOMAIN = "com.microsoft"
-_OPSET = 17
+from .node import DOMAIN
+
+OPSET = 17  # of the standard operators
 
 # "x" with a scale and a zero point, to "y" with its own
 _UNARY = """{name} {attributes} (x, x_scale, x_zero, y_scale, y_zero) => (y) {{
@@ -61,9 +62,9 @@ _TEXTS = {
 }
 
 
-def contrib_body(node: NodeProto, first: Sequence[int] = ()) -> FunctionProto | None:
-    """What a node of `DOMAIN` stands for; None of an operator, or of a form of it, that is not
-    here. first: the shape of its first input, where it is known.
+def quantised_body(node: NodeProto, first: Sequence[int] = ()) -> FunctionProto | None:
+    """What a quantised node of `DOMAIN` stands for; None of an operator, or of a form of it, that
+    is not here. first: the shape of its first input, where it is known.
     """
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     if given.get("channels_last", 0):
@@ -77,7 +78,7 @@ def contrib_body(node: NodeProto, first: Sequence[int] = ()) -> FunctionProto | 
 
 
 def _parsed(text: str) -> FunctionProto:
-    return parser.parse_function(f'<domain: "{DOMAIN}", opset_import: ["" : {_OPSET}]> {text}')
+    return parser.parse_function(f'<domain: "{DOMAIN}", opset_import: ["" : {OPSET}]> {text}')
 
 
 def _has(node: NodeProto, index: int) -> bool:
@@ -236,3 +237,5 @@ _BUILDERS: dict[str, Callable[[NodeProto], FunctionProto | None]] = {
     "DynamicQuantizeMatMul": _dynamic_matmul,
     "QAttention": _attention,
 }
+
+QUANTISED = frozenset((*_TEXTS, *_BUILDERS, "DynamicQuantizeLSTM"))

@@ -1,0 +1,50 @@
+"""Operators of onnxruntime (domain com.microsoft) as functions of standard operators.
+
+What its optimiser, its quantiser, Olive and other tools write beside the standard. The lowerings of
+the standard's operators then see what an exporter would have written. Source: onnxruntime,
+docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx import FunctionProto, NodeProto
+
+from rcompiler.frontend.value import Value
+
+from . import (  # noqa: F401  # they register operators
+    activations,
+    attention,
+    embedding,
+    grouped_attention,
+    normalization,
+    products,
+    standard,
+)
+from .node import DOMAIN, OPERATORS, GapOf, Node, Operator
+from .quantised import QUANTISED, quantised_body
+
+__all__ = ["DOMAIN", "OPERATORS", "Operator", "contrib_body", "is_contrib"]
+
+
+def is_contrib(op: str) -> bool:
+    """Whether an operator of `DOMAIN` has a body here."""
+    return op in OPERATORS or op in QUANTISED
+
+
+def contrib_body(
+    node: NodeProto, inputs: Sequence[Value | None], gap: GapOf
+) -> FunctionProto | None:
+    """What a node of `DOMAIN` stands for; None of an operator that is not here.
+
+    gap: makes one of a reason and a remedy. Raises UnsupportedOp of a form that is not translated,
+    ShapeError of types and shapes that do not fit the operator.
+    """
+    operator = OPERATORS.get(node.op_type)
+    if operator is None:
+        first = inputs[0] if inputs else None
+        known = first is not None and first.whole is None
+        return quantised_body(node, first.shape if known and first is not None else ())
+    n = Node(operator, node, inputs, gap)
+    return n.function(operator.write(n))

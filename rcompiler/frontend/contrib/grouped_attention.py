@@ -1,0 +1,244 @@
+"""GroupQueryAttention: several heads of queries share one of keys and values, and keys of earlier
+calls lie in buffers of a fixed length, of which each sequence has filled its own part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .attention import by_heads, scale_of
+from .embedding import following, need_caches, rotated
+from .node import Node, Result, operator
+
+_QUANTISED = {"k_quant_type": "NONE", "v_quant_type": "NONE", "kv_cache_bit_width": 0}
+
+
+@dataclass(frozen=True)
+class _Extents:
+    batch: int
+    steps: int  # of queries, and of new keys
+    heads: int  # of queries
+    shared: int  # of keys and values
+    size: int
+    room: int  # of keys: those of earlier calls, the new ones, and what is not filled yet
+    seen: int  # of these as many at most count
+
+
+@operator(
+    "GroupQueryAttention",
+    "query:T key:T? value:T? past_key:T? past_value:T? seqlens_k:I total_sequence_length:I "
+    "cos_cache:T? sin_cache:T? position_ids:M? attention_bias:T? head_sink:T? k_scale:U? "
+    "v_scale:U? q_norm_weight:T? k_norm_weight:T? query_seqlens:I?",
+    outputs=4,
+    causal=1,
+    do_rotary=0,
+    k_norm_epsilon=0.0,
+    kv_num_heads=int,
+    local_window_size=-1,
+    num_heads=int,
+    q_norm_epsilon=0.0,
+    qk_norm_epsilon=1e-6,
+    qk_output=0,
+    rotary_interleaved=0,
+    scale=0.0,
+    sliding_window_cache=0,
+    smooth_softmax=0,
+    softcap=0.0,
+    **_QUANTISED,
+)
+def _grouped(n: Node) -> Result:
+    """With packed or separate inputs, rotation, a window, softcap, sinks, norms of heads, and keys
+    in buffers that `seqlens_k` says the filled part of while the model runs; a total length that is
+    not known while compiling is at most that of `past_key`. Not with quantised buffers, buffers of
+    a window's length, or `query_seqlens`."""
+    _refuse_forms(n)
+    q, k, v, e = _parts(n)
+    before = _before(n, e)
+    q, k = _normalised(n, q, k, e)
+    if n.attr("do_rotary"):
+        q, k = _rotated(n, q, k, before, e)
+    k = by_heads(n, k, e.batch, e.steps, e.shared, e.size)
+    v = by_heads(n, v, e.batch, e.steps, e.shared, e.size)
+    if n.has("past_key"):
+        k, v = (
+            _behind(n, past, new, before, e) for past, new in (("past_key", k), ("past_value", v))
+        )
+    present = (k, v)
+    if e.seen < e.room:
+        k, v = (n.sliced(x, 2, 0, e.seen) for x in (k, v))
+    y, scores = _attend(n, q, k, v, before, e)
+    return [y, *present, scores]
+
+
+def _refuse_forms(n: Node) -> None:
+    quantised = any(n.attr(name) != usual for name, usual in _QUANTISED.items())
+    if quantised or n.has("k_scale") or n.has("v_scale"):
+        raise n.refuse("quantised keys are not translated", "Keep them as floats")
+    if n.attr("sliding_window_cache") or n.has("query_seqlens"):
+        what = "sliding_window_cache" if n.attr("sliding_window_cache") else "'query_seqlens'"
+        raise n.refuse(f"{what} is not translated", "Use buffers of the longest sequence")
+    if n.attr("qk_output") not in (0, 1, 2) or n.attr("causal") not in (0, 1):
+        raise n.shape_error("qk_output is 0, 1 or 2, causal 0 or 1")
+
+
+def _parts(n: Node) -> tuple[str, str, str, _Extents]:
+    """Queries, keys and values [batch, steps, heads * size], and all extents."""
+    heads, shared = n.attr("num_heads"), n.attr("kv_num_heads")
+    batch, steps, columns = n.shape("query", 3)
+    if heads < 1 or shared < 1 or heads % shared:
+        raise n.shape_error(f"{heads} heads do not share {shared}")
+    if n.has("key") != n.has("value"):
+        raise n.shape_error("'key' and 'value' come together")
+    whole = heads if n.has("key") else heads + 2 * shared
+    if columns % whole:
+        raise n.shape_error(f"{columns} columns do not divide into {whole} heads")
+    size = columns // whole
+    for name in ("key", "value"):
+        n.need_shape(name, (batch, steps, shared * size))
+    n.need_shape("seqlens_k", (batch,), (batch, 1))
+    n.need_shape("total_sequence_length", (), (1,))
+    if n.has("past_key") != n.has("past_value"):
+        raise n.shape_error("'past_key' and 'past_value' come together")
+    room = n.shape("past_key", 4)[2] if n.has("past_key") else 0
+    for name in ("past_key", "past_value"):
+        n.need_shape(name, (batch, shared, room, size))
+    total = n.const("total_sequence_length")
+    known = None if total is None else int(total.reshape(-1)[0])
+    if known is not None and known < steps:
+        raise n.shape_error(f"{steps} new keys make a total length of {known}")
+    room = max(room, steps if known is None else known)
+    e = _Extents(batch, steps, heads, shared, size, room, room if known is None else known)
+    if n.has("key"):
+        return "query", "key", "value", e
+    q, k, v = n.split("query", -1, heads * size, shared * size, shared * size)
+    return q, k, v, e
+
+
+def _before(n: Node, e: _Extents) -> str:
+    """How many keys each sequence has from earlier calls: int64 [batch]. Of the first call none,
+    even where `seqlens_k` says that a sequence is shorter than the others."""
+    last = n.reshaped(n.cast("seqlens_k", "int64"), e.batch)
+    before = n.op("Sub", last, n.ints(e.steps - 1))
+    return n.op("Where", _is_first(n, e), n.ints(0), before)
+
+
+def _is_first(n: Node, e: _Extents) -> str:
+    """Whether there are no keys but the new ones: a scalar."""
+    total = n.op("Squeeze", n.cast("total_sequence_length", "int64"))
+    return n.op("Equal", total, n.constant(e.steps, "int64"))
+
+
+def _normalised(n: Node, q: str, k: str, e: _Extents) -> tuple[str, str]:
+    """Each head's row by its root mean square, where there are weights of it."""
+    if n.has("q_norm_weight") != n.has("k_norm_weight"):
+        raise n.shape_error("'q_norm_weight' and 'k_norm_weight' come together")
+    if not n.has("q_norm_weight"):
+        return q, k
+    made = []
+    for x, letter, heads in ((q, "q", e.heads), (k, "k", e.shared)):
+        n.need_shape(f"{letter}_norm_weight", (e.size,))
+        epsilon = n.attr(f"{letter}_norm_epsilon") or n.attr("qk_norm_epsilon")
+        rows = n.reshaped(x, e.batch, e.steps, heads, e.size)
+        rows = n.op("RMSNormalization", rows, f"{letter}_norm_weight", epsilon=epsilon)
+        made.append(n.reshaped(rows, e.batch, e.steps, heads * e.size))
+    return made[0], made[1]
+
+
+def _rotated(n: Node, q: str, k: str, before: str, e: _Extents) -> tuple[str, str]:
+    if not n.has("cos_cache") or not n.has("sin_cache"):
+        raise n.shape_error("do_rotary needs 'cos_cache' and 'sin_cache'")
+    half = n.shape("cos_cache", 2)[1]
+    need_caches(n, half)
+    if not 0 < 2 * half <= e.size:
+        raise n.shape_error(f"{2 * half} elements of a head of {e.size} are not rotated")
+    n.need_shape("position_ids", (e.batch, e.steps))
+    if n.has("position_ids"):  # of the first call only the first one counts
+        following_first = following(n, n.sliced(n.reshaped("position_ids", -1), 0, 0, 1), e.steps)
+        given = n.cast("position_ids", "int64")
+        positions = n.op("Where", _is_first(n, e), following_first, given)
+    else:
+        steps = n.constant(np.arange(e.steps, dtype=np.int64))
+        positions = n.op("Add", n.unsqueezed(before, 1), steps)
+    width, interleaved = 2 * half % e.size, n.attr("rotary_interleaved")
+    turned = [
+        rotated(n, x, positions, heads=heads, width=width, interleaved=interleaved)
+        for x, heads in ((q, e.heads), (k, e.shared))
+    ]
+    return turned[0], turned[1]
+
+
+def _behind(n: Node, past: str, new: str, before: str, e: _Extents) -> str:
+    """The buffer of earlier keys with the new ones behind those of each sequence."""
+    missing = e.room - n.shape(past)[2]
+    if missing:
+        past = n.op("Pad", past, n.ints(0, missing), "", n.ints(2))
+    return n.op("TensorScatter", past, new, before, axis=2)
+
+
+def _attend(n: Node, q: str, k: str, v: str, before: str, e: _Extents) -> tuple[str, str | None]:
+    """The result, and the products as result 3 has them. Heads that share keys are rows of one
+    product: row r of [batch, shared, rows, seen] is step r % steps of head r // steps.
+    """
+    group, dtype = e.heads // e.shared, n.dtype("query")
+    rows = group * e.steps
+    q = n.transposed(n.reshaped(q, e.batch, e.steps, e.shared, group, e.size), 0, 2, 3, 1, 4)
+    q = n.reshaped(q, e.batch, e.shared, rows, e.size)
+    scores = n.scaled(n.op("MatMul", q, n.transposed(k, 0, 1, 3, 2)), scale_of(n, e.size), dtype)
+    if n.attr("softcap") > 0:
+        cap = n.constant(n.attr("softcap"), dtype)
+        scores = n.op("Mul", n.op("Tanh", n.op("Div", scores, cap)), cap)
+    if n.has("attention_bias"):
+        scores = n.op("Add", scores, _bias(n, e))
+    masked = n.op("Where", _counted(n, before, e), scores, n.constant(-np.inf, dtype))
+    weights = _softmax(n, masked, e, dtype)
+    mixed = n.reshaped(n.op("MatMul", weights, v), e.batch, e.shared, group, e.steps, e.size)
+    flat = n.transposed(mixed, 0, 3, 1, 2, 4)
+    wanted = {1: scores, 2: weights}.get(n.attr("qk_output"))
+    if wanted is not None:
+        wanted = n.reshaped(wanted, e.batch, e.heads, e.steps, e.seen)
+    return n.reshaped(flat, e.batch, e.steps, e.heads * e.size), wanted
+
+
+def _bias(n: Node, e: _Extents) -> str:
+    """The input attention_bias, for the rows of heads that share keys."""
+    batch, heads, steps, seen = n.shape("attention_bias", 4)
+    n.need_broadcast("attention_bias", (e.batch, e.heads, e.steps, e.seen))
+    group, bias = e.heads // e.shared, "attention_bias"
+    if heads == 1 or steps != e.steps:
+        bias = n.op("Expand", bias, n.ints(batch, group if heads == 1 else heads, e.steps, seen))
+    return n.reshaped(bias, batch, 1 if heads == 1 else e.shared, group * e.steps, seen)
+
+
+def _counted(n: Node, before: str, e: _Extents) -> str:
+    """Which keys a row sees, [batch, 1, rows, seen]: those up to its own, of them those in the
+    window; all of the sequence where attention is not causal.
+    """
+    places = n.constant(np.arange(e.seen, dtype=np.int64))
+    if not n.attr("causal"):
+        ends = n.reshaped(n.cast("seqlens_k", "int64"), e.batch, 1, 1, 1)
+        return n.op("LessOrEqual", places, ends)
+    steps = np.tile(np.arange(e.steps, dtype=np.int64), e.heads // e.shared)[:, None]
+    own = n.op("Add", n.reshaped(before, e.batch, 1, 1, 1), n.constant(steps))
+    seen = n.op("LessOrEqual", places, own)
+    window = n.attr("local_window_size")
+    if window < 0:
+        return seen
+    near = n.op("Greater", places, n.op("Sub", own, n.constant(window, "int64")))
+    return n.op("And", seen, near)
+
+
+def _softmax(n: Node, x: str, e: _Extents, dtype: str) -> str:
+    """Of rows; with a sink beside the keys, whose share is left out."""
+    if not n.has("head_sink") and n.attr("smooth_softmax") <= 0:
+        return n.op("Softmax", x, axis=-1)
+    n.need_shape("head_sink", (e.heads,))
+    sink = n.constant(0, dtype)
+    if n.has("head_sink"):
+        apart = n.reshaped("head_sink", 1, e.shared, e.heads // e.shared, 1)
+        spread = n.op("Expand", apart, n.ints(1, e.shared, e.heads // e.shared, e.steps))
+        sink = n.reshaped(spread, 1, e.shared, -1, 1)
+    most = n.op("Max", n.op("ReduceMax", x, n.ints(-1)), sink)
+    shares = n.op("Exp", n.op("Sub", x, most))
+    total = n.op("ReduceSum", shares, n.ints(-1))
+    return n.op("Div", shares, n.op("Add", total, n.op("Exp", n.op("Sub", sink, most))))
