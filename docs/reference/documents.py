@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from reference import api, commands, dialects, passes
+from reference import api, commands, dialects, operators, passes
 
 HERE = Path(__file__).parent
 COMMAND = "python docs/reference"
@@ -11,6 +11,7 @@ DOCUMENTS: Mapping[str, Callable[[], str]] = {
     "api.md": api.text,
     "commands.md": commands.text,
     "dialects.md": dialects.text,
+    "operators.md": operators.text,
     "passes.md": passes.text,
 }
 

@@ -25,7 +25,7 @@ from . import (  # noqa: F401  # they register operators
 from .node import DOMAIN, OPERATORS, GapOf, Node, Operator
 from .quantised import QUANTISED, quantised_body
 
-__all__ = ["DOMAIN", "OPERATORS", "Operator", "contrib_body", "is_contrib"]
+__all__ = ["DOMAIN", "OPERATORS", "QUANTISED", "Operator", "contrib_body", "is_contrib"]
 
 
 def is_contrib(op: str) -> bool:
