@@ -16,15 +16,57 @@ if TYPE_CHECKING:
     from rcompiler.driver.isolate import compile_schedule
     from rcompiler.errors import CompilerError
     from rcompiler.loading import load
+    from rcompiler.session.inference_session import InferenceSession, ModelMetadata, NodeArg
+    from rcompiler.session.io_binding import IOBinding
+    from rcompiler.session.options import (
+        ExecutionMode,
+        ExecutionOrder,
+        GraphOptimizationLevel,
+        RunOptions,
+        SessionOptions,
+        get_available_providers,
+        get_device,
+    )
+    from rcompiler.session.values import OrtValue
 
 _HOME = {
     "CompilerError": "rcompiler.errors",
-    "compile_onnx": "rcompiler.compile",
+    "compile_onnx": "rcompiler.compile",  # or what stands in for it, see `isolate.compiler`
     "compile_schedule": "rcompiler.driver.isolate",
     "load": "rcompiler.loading",
+    # as onnxruntime has them
+    "ExecutionMode": "rcompiler.session.options",
+    "ExecutionOrder": "rcompiler.session.options",
+    "GraphOptimizationLevel": "rcompiler.session.options",
+    "IOBinding": "rcompiler.session.io_binding",
+    "InferenceSession": "rcompiler.session.inference_session",
+    "ModelMetadata": "rcompiler.session.inference_session",
+    "NodeArg": "rcompiler.session.inference_session",
+    "OrtValue": "rcompiler.session.values",
+    "RunOptions": "rcompiler.session.options",
+    "SessionOptions": "rcompiler.session.options",
+    "get_available_providers": "rcompiler.session.options",
+    "get_device": "rcompiler.session.options",
 }
 
-__all__ = ["CompilerError", "compile_onnx", "compile_schedule", "load"]
+__all__ = [
+    "CompilerError",
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "IOBinding",
+    "InferenceSession",
+    "ModelMetadata",
+    "NodeArg",
+    "OrtValue",
+    "RunOptions",
+    "SessionOptions",
+    "compile_onnx",
+    "compile_schedule",
+    "get_available_providers",
+    "get_device",
+    "load",
+]
 
 __version__ = "0.1.0"  # pyproject.toml reads it here, without importing anything
 
@@ -34,9 +76,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'rcompiler' has no attribute {name!r}")
     try:
         if name == "compile_onnx":
-            isolate = import_module("rcompiler.driver.isolate")
-            if isolate.space_is_scarce():  # also loading the compiler could end this process
-                return isolate.compile_onnx
+            return import_module("rcompiler.driver.isolate").compiler()
         return getattr(import_module(_HOME[name]), name)
     except ModuleNotFoundError as error:
         installed = import_module("rcompiler.support.installed")

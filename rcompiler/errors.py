@@ -141,6 +141,10 @@ class OptionalPassWarning(UserWarning):
     """
 
 
+class IgnoredOptionWarning(UserWarning):
+    """An option of another runtime that was given to a session, and changes nothing here."""
+
+
 class CacheError(CompilerError):
     """A cache that somebody else may have written."""
 

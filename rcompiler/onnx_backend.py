@@ -30,14 +30,14 @@ from onnx import (
 )
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
-import rcompiler
+from rcompiler.driver.by_shape import ByShape
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel, ShapeError, UnsupportedOp
 from rcompiler.frontend import check
 from rcompiler.frontend.load import load
 from rcompiler.frontend.randomness import find_draw
 
 _OPTIONS = ("target", "eus", "policy", "fusion", "shapes", "machine_code")
-_MAX_BAKED_BYTES = 1 << 16  # a larger operand is data, not a shape or an axis
+_MOST = 64  # programs of one model
 
 
 class Prepared(BackendRep):
@@ -46,12 +46,10 @@ class Prepared(BackendRep):
     def __init__(self, model: ModelProto, options: Mapping[str, Any]) -> None:
         """options: of compile_onnx."""
         self._model = model
-        self._options = dict(options)
-        self._fixed: list[str] = []  # inputs whose values are needed while compiling
-        self._compiled: dict[tuple, Any] = {}
         weights = {tensor.name for tensor in model.graph.initializer}
-        self._required = [v.name for v in model.graph.input if v.name not in weights]
         self._all = [v.name for v in model.graph.input]
+        self._required = [name for name in self._all if name not in weights]
+        self._programs = ByShape(model, {**options, "cache": False}, _MOST, weights)
         self._outputs = namedtupledict("Outputs", [v.name for v in model.graph.output])
 
     @property
@@ -60,12 +58,12 @@ class Prepared(BackendRep):
 
         Operators ask for them: shapes, axes and counts that decide the shapes of results.
         """
-        return tuple(self._fixed)
+        return tuple(self._programs.fixed)
 
     @property
     def kept(self) -> tuple[str, ...]:
         """Inputs that the compiled models still have; with none, all of the model was folded."""
-        return tuple(sorted({t.name for m in self._compiled.values() for t in m.inputs}))
+        return tuple(sorted({t.name for m in self._programs.programs for t in m.inputs}))
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run once.
@@ -82,24 +80,7 @@ class Prepared(BackendRep):
 
         inputs, raises: as of `run`.
         """
-        feeds = self._named(inputs)
-        while True:
-            key = tuple(
-                (name, array.shape, array.tobytes() if self._is_fixed(name) else b"")
-                for name, array in feeds.items()
-            )
-            try:
-                if key not in self._compiled:
-                    self._compiled[key] = self._compile(feeds)
-                break
-            except CompilerError as error:
-                self._fixed += self._needed(error, feeds)
-        model = self._compiled[key]
-        return model, [feeds[t.name] for t in model.inputs]
-
-    def _is_fixed(self, name: str) -> bool:
-        """Is this input a constant of the compiled model? Given weights are, too."""
-        return name in self._fixed or name not in self._required
+        return self._programs.program(self._named(inputs))
 
     def _named(self, inputs: Any) -> dict[str, np.ndarray]:
         if isinstance(inputs, Mapping):
@@ -124,20 +105,6 @@ class Prepared(BackendRep):
         if missing:
             raise ShapeError(f"input '{missing[0]}' is missing")
         return feeds
-
-    def _compile(self, feeds: Mapping[str, np.ndarray]) -> Any:
-        shapes = {n: x.shape for n, x in feeds.items() if not self._is_fixed(n)}
-        options = {**self._options, "shapes": {**shapes, **self._options.get("shapes", {})}}
-        values = {n: x for n, x in feeds.items() if self._is_fixed(n)}
-        return rcompiler.compile_onnx(self._model, values=values, cache=False, **options)
-
-    def _needed(self, error: CompilerError, feeds: Mapping[str, np.ndarray]) -> list[str]:
-        """Inputs that the front end asked the values of; raises the error when it asked none."""
-        needs = error.gap.needs if error.gap is not None else ()
-        names = [n for n in needs if n in feeds and n not in self._fixed]
-        if not names or any(feeds[name].nbytes > _MAX_BAKED_BYTES for name in names):
-            raise error
-        return names
 
 
 class RCompilerBackend(Backend):

@@ -11,6 +11,12 @@ from typing import Any
 # Title and module, and the names of it; () for every public class and function that it defines.
 FACE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Compile and load", "rcompiler", ("compile_onnx", "compile_schedule", "load")),
+    ("Sessions", "rcompiler.session.inference_session", ()),
+    ("Inputs and outputs of sessions", "rcompiler.session.io_binding", ("IOBinding",)),
+    ("Values of sessions", "rcompiler.session.values", ("OrtValue",)),
+    ("Options of sessions", "rcompiler.session.options", tuple(
+        "SessionOptions RunOptions GraphOptimizationLevel ExecutionMode ExecutionOrder "
+        "get_available_providers get_device".split())),
     ("Compile in other ways", "rcompiler.compile", ("compile_policies", "operators_of")),
     ("Models", "rcompiler.model", tuple(
         "CompiledModel GpuModel Explained Portable model_of load_bytes".split())),

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,17 @@ def space_is_scarce() -> bool:
     asked of the child, which may."""
     left = address_space_left()
     return left is not None and left < _AMPLE and _CHILD not in os.environ
+
+
+def compiler() -> Callable[..., Model | CrossCompiledModel | BucketedModel]:
+    """The function that compiles: where space is scarce that below, since also loading the compiler
+    could end this process.
+    """
+    if space_is_scarce():
+        return compile_onnx
+    found: Callable[..., Model | CrossCompiledModel | BucketedModel]
+    found = import_module("rcompiler.compile").compile_onnx
+    return found
 
 
 def compile_onnx(model: Any, **options: Any) -> Model | CrossCompiledModel | BucketedModel:

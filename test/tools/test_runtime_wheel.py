@@ -23,7 +23,8 @@ MOST_BYTES = 400_000
 # What functions of it import, or only types are for, and it does not have: parts of the compiler.
 ABSENT = {
     *("codegen.assembly", "codegen.cuda_tools", "codegen.toolkit", "compile", "driver.isolate"),
-    *("emulator.driver", "frontend.load", "profiler.storage", "rammer.timeline"),
+    *("driver.by_shape", "frontend.declared", "frontend.load"),
+    *("emulator.driver", "profiler.storage", "rammer.timeline"),
     *("tools._debug_nodes", "tools._given_up", "tools._judge", "tools.models"),
 }
 
@@ -109,8 +110,8 @@ def test_what_is_in_it(built):
     ours = {name.removeprefix("rcompiler_runtime/") for name in files if "_runtime/" in name}
     assert {name.split("/")[0] for name in ours} == {
         *("__init__.py", "__main__.py", "errors.py", "model.py", "options.py", "py.typed"),
-        *("report.py", "checker", "device", "driver", "runtime", "schedule_text", "support"),
-        *("tools", "viz"),
+        *("report.py", "checker", "device", "driver", "runtime", "schedule_text", "session"),
+        *("support", "tools", "viz"),
     }
     root = Path(rcompiler.__file__).parent
     for folder in ("checker", "runtime"):
@@ -188,6 +189,22 @@ print(sorted({name.partition(".")[0] for name in sys.modules} &
     assert machine.run("python", "-c", code).stdout == "True schedule 1\n[]\n"
     [expected] = rcompiler.load(machine.folder / "m.rcx")(x)
     assert np.load(machine.folder / "y.npy").tobytes() == expected.tobytes()
+
+
+def test_a_session_runs_a_compiled_model_alone(machine, x):
+    code = """
+import numpy as np, rcompiler as ort
+[y] = ort.InferenceSession("m.rcx").run(None, {"input": np.load("x.npy")})
+np.save("s.npy", y)
+try:
+    ort.InferenceSession("m.onnx")
+except ort.CompilerError as error:
+    print(type(error).__name__, error)
+"""
+    done = machine.run("python", "-c", code)
+    assert done.stdout.startswith("ToolError an ONNX model needs the compiler"), done.stderr
+    [expected] = rcompiler.load(machine.folder / "m.rcx")(x)
+    assert np.load(machine.folder / "s.npy").tobytes() == expected.tobytes()
 
 
 def test_a_model_runs_by_its_command(machine, x):

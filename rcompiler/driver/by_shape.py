@@ -1,0 +1,111 @@
+"""A model whose shapes are known when it is called: one program for each that was seen."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from rcompiler.driver import isolate
+from rcompiler.errors import CompilerError
+
+_MAX_BAKED_BYTES = 1 << 16  # a larger operand is data, not a shape or an axis
+
+
+class ByShape:
+    """Compiles a model for the shapes that it is called with, and keeps what was used last.
+
+    Where an operator needs the value of an input while it is compiled (the target of a Reshape),
+    there is a program for each value, too: the input is a constant of it. Calls from several
+    threads are safe.
+
+    Attributes:
+        options: of compile_onnx.
+        fixed: inputs whose values are constants of the programs.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        options: Mapping[str, Any],
+        most: int,
+        optional: Collection[str] = (),
+    ) -> None:
+        """model, options: of compile_onnx. most: programs that are kept. optional: inputs that have
+        a value in the model; one that is given is a constant of the program."""
+        self._model, self.options, self._most = model, dict(options), most
+        self._optional = frozenset(optional)
+        self.fixed: list[str] = []
+        self._programs: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._lock = RLock()
+
+    @property
+    def programs(self) -> tuple[Any, ...]:
+        """The compiled models that are kept, the one that was used last at the end."""
+        return tuple(self._programs.values())
+
+    def program(self, feeds: Mapping[str, np.ndarray]) -> tuple[Any, list[np.ndarray]]:
+        """The compiled model for such inputs, and the arguments of its call.
+
+        Args:
+            feeds: arrays by the names of inputs.
+
+        Raises:
+            CompilerError: in the kinds of compile_onnx.
+        """
+        with self._lock:
+            model = self._found(feeds)
+        return model, [feeds[tensor.name] for tensor in model.inputs]
+
+    def known(self) -> Any:
+        """The compiled model where it needs to know no shape or value of an input; else None.
+
+        Raises:
+            CompilerError: in the kinds of compile_onnx.
+        """
+        try:
+            return self._compile({})
+        except CompilerError as error:
+            if error.gap is None or not error.gap.needs:
+                raise
+            return None
+
+    def _found(self, feeds: Mapping[str, np.ndarray]) -> Any:
+        while True:
+            key = tuple(
+                (name, array.shape, array.tobytes() if self._is_fixed(name) else b"")
+                for name, array in sorted(feeds.items())
+            )
+            if key in self._programs:
+                self._programs.move_to_end(key)
+                return self._programs[key]
+            try:
+                made = self._compile(feeds)
+            except CompilerError as error:
+                self.fixed += self._needed(error, feeds)
+                continue
+            self._programs[key] = made
+            if len(self._programs) > self._most:
+                self._programs.popitem(last=False)  # others may run it: it closes when they end
+            return made
+
+    def _is_fixed(self, name: str) -> bool:
+        """Is this input a constant of the compiled model? Weights that are given are, too."""
+        return name in self.fixed or name in self._optional
+
+    def _compile(self, feeds: Mapping[str, np.ndarray]) -> Any:
+        shapes = {n: x.shape for n, x in feeds.items() if not self._is_fixed(n)}
+        values = {n: x for n, x in feeds.items() if self._is_fixed(n)}
+        options = {**self.options, "shapes": {**shapes, **self.options.get("shapes", {})}}
+        return isolate.compiler()(self._model, values=values, **options)
+
+    def _needed(self, error: CompilerError, feeds: Mapping[str, np.ndarray]) -> list[str]:
+        """Inputs that the front end asked the values of; raises the error when it asked none."""
+        needs = error.gap.needs if error.gap is not None else ()
+        names = [n for n in needs if n in feeds and n not in self.fixed]
+        if not names or any(feeds[name].nbytes > _MAX_BAKED_BYTES for name in names):
+            raise error
+        return names

@@ -1,0 +1,93 @@
+"""What a model says of itself before it is compiled: inputs, outputs, where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx
+from onnx import ModelProto, ValueInfoProto
+
+from . import dtypes
+
+Extent = int | str | None  # a number, the name of an open one, or neither
+
+
+@dataclass(frozen=True)
+class DeclaredTensor:
+    """An input or output. shape: None where the rank is not known. dtype: of numpy or ml_dtypes;
+    "string", or "undefined" for what is no tensor."""
+
+    name: str
+    shape: tuple[Extent, ...] | None
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Declared:
+    """inputs: those that a call has to give; optional: those that have a value in the model."""
+
+    inputs: tuple[DeclaredTensor, ...]
+    optional: tuple[DeclaredTensor, ...]
+    outputs: tuple[DeclaredTensor, ...]
+    producer: str = ""
+    graph: str = ""
+    domain: str = ""
+    description: str = ""
+    graph_description: str = ""
+    version: int = 0
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def declared(model: ModelProto) -> Declared:
+    """What a model declares; shapes of outputs that it leaves out are inferred, if they can be."""
+    graph = model.graph
+    weights = {tensor.name for tensor in graph.initializer}
+    outputs = graph.output
+    symbols = {d.dim_param for v in (*graph.input, *outputs) for d in _dims(v)}
+    if any(not value.type.tensor_type.HasField("shape") for value in outputs):
+        outputs = _inferred(model).graph.output  # with names of its own, which say nothing
+    return Declared(
+        _tensors((v for v in graph.input if v.name not in weights), symbols),
+        _tensors((v for v in graph.input if v.name in weights), symbols),
+        _tensors(outputs, symbols),
+        model.producer_name,
+        graph.name,
+        model.domain,
+        model.doc_string,
+        graph.doc_string,
+        model.model_version,
+        {entry.key: entry.value for entry in model.metadata_props},
+    )
+
+
+def _inferred(model: ModelProto) -> ModelProto:
+    try:
+        return onnx.shape_inference.infer_shapes(model)
+    except Exception:  # C++ inference raises several kinds; then nothing more is known
+        return model
+
+
+def _tensors(values: Iterable[ValueInfoProto], symbols: set[str]) -> tuple[DeclaredTensor, ...]:
+    return tuple(
+        DeclaredTensor(v.name, _shape(v, symbols), dtypes.from_onnx(v.type.tensor_type.elem_type))
+        for v in values
+    )
+
+
+def _dims(value: ValueInfoProto) -> Sequence[Any]:
+    return value.type.tensor_type.shape.dim
+
+
+def _shape(value: ValueInfoProto, symbols: set[str]) -> tuple[Extent, ...] | None:
+    if not value.type.tensor_type.HasField("shape"):
+        return None
+    return tuple(
+        dim.dim_value
+        if dim.HasField("dim_value") and dim.dim_value >= 0
+        else dim.dim_param
+        if dim.dim_param in symbols and dim.dim_param
+        else None
+        for dim in _dims(value)
+    )

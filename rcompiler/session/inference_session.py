@@ -1,0 +1,396 @@
+"""InferenceSession as onnxruntime has it: a model is run by the names of its inputs and outputs.
+
+    import rcompiler as ort
+
+    session = ort.InferenceSession("model.onnx")
+    (y,) = session.run(None, {"x": x})
+
+A model whose shapes are all known is compiled at once. Of one with open dimensions there is a
+program for each set of shapes that it was called with, which the first such call compiles.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rcompiler.errors import ArtifactError, CompilerError, IgnoredOptionWarning, ShapeError
+from rcompiler.model import Model, load, load_bytes
+from rcompiler.runtime.container import MAGIC
+from rcompiler.runtime.gpu.image import GpuImage
+from rcompiler.session.io_binding import IOBinding
+from rcompiler.session.options import (
+    RunOptions,
+    SessionOptions,
+    given_options,
+    provider_notes,
+    providers_of,
+)
+from rcompiler.session.values import OrtValue, array_of, dtype_named, type_text
+from rcompiler.support.installed import require_compiler
+
+# Arguments of onnxruntime's constructor that have no meaning here.
+_FOREIGN = ("disabled_optimizers", "enable_fallback", "read_config_from_model")
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or output of a session.
+
+    Attributes:
+        name: as in the model.
+        shape: numbers; names, or None, of open dimensions. [] also where the rank is not known.
+        type: as "tensor(float)".
+    """
+
+    name: str
+    shape: list[int | str | None]
+    type: str
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """What a model says of itself; of a compiled file all of it is empty.
+
+    Attributes:
+        producer_name, graph_name, domain, description, graph_description: texts of the model.
+        version: of the model.
+        custom_metadata_map: its metadata_props.
+    """
+
+    producer_name: str = ""
+    graph_name: str = ""
+    domain: str = ""
+    description: str = ""
+    graph_description: str = ""
+    version: int = 0
+    custom_metadata_map: dict[str, str] = field(default_factory=dict)
+
+
+class InferenceSession:
+    """A model that is run by the names of its inputs and outputs, as onnxruntime's sessions are.
+
+    Calls from several threads are safe.
+
+    Attributes:
+        notes: what was asked for and changes nothing, a line each; an IgnoredOptionWarning says the
+            same when the session is made.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike[str] | bytes,
+        sess_options: Any = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        programs: int = 8,
+        **options: Any,
+    ) -> None:
+        """Read the model, and compile it where its shapes are known.
+
+        Args:
+            path_or_bytes: an ONNX model or a compiled `.rcx` file: its path, or its bytes; or an
+                onnx.ModelProto.
+            sess_options: SessionOptions.
+            providers, provider_options: noted; what a model is compiled for is `target`.
+            programs: of a model with open dimensions so many are kept, the last that were used.
+            **options: of `compile_onnx`, such as target, precision or fallback; for a compiled file
+                of `load`.
+
+        Raises:
+            InvalidModel, UnsupportedOp, ShapeError, DeviceError: as `compile_onnx`; for open
+                dimensions what the compiler refuses is raised by the first call.
+            ArtifactError, ScheduleError: as `load`.
+            ToolError: it is an ONNX model, and the compiler is not installed.
+            CompilerError: an option has no such value.
+        """
+        if isinstance(programs, bool) or not isinstance(programs, int) or programs < 1:
+            raise CompilerError(f"programs={programs!r}: give how many are kept, 1 or more")
+        settings = given_options(sess_options, SessionOptions)
+        self._settings, self._programs = settings, programs
+        self._model: Any = None  # the only program there is
+        self._by_shape: Any = None
+        self._sizes: dict[str, int] = settings._sized()
+        notes = [f"{name} changes nothing" for name in _FOREIGN if options.pop(name, None)]
+        notes += settings._notes()
+        if _is_compiled(path_or_bytes):
+            self._load(path_or_bytes, options, notes)
+        else:
+            self._compile(path_or_bytes, options)
+        self._types = {arg.name: arg for arg in (*self._inputs, *self._optional)}
+        self._names = [arg.name for arg in self._outputs]
+        if provider_options:
+            notes.append("provider_options change nothing")
+        self.notes = (*notes, *provider_notes(providers, self.get_providers()))
+        if self.notes:
+            text = "; ".join(self.notes)
+            warnings.warn(IgnoredOptionWarning(text), stacklevel=2)
+
+    def _load(self, given: Any, options: dict[str, Any], notes: list[str]) -> None:
+        if self._sizes:
+            sizes = ", ".join(self._sizes)
+            raise ShapeError(f"a compiled model has no open dimensions to fix ({sizes})")
+        threads = self._settings._compiling().get("eus")
+        if len(self._settings._compiling()) > bool(threads):
+            notes.append("graph_optimization_level changes nothing: the model is compiled")
+        options = {"eus": threads} | options if threads else options
+        self._model = load_bytes(given, **options) if isinstance(given, bytes) else load(
+            given, **options
+        )  # fmt: skip
+        self._inputs, self._outputs = _args(self._model.inputs), _args(self._model.outputs)
+        self._optional: list[NodeArg] = []
+        self._metadata = ModelMetadata()
+
+    def _compile(self, given: Any, options: dict[str, Any]) -> None:
+        require_compiler("an ONNX model")
+        from rcompiler.driver.by_shape import ByShape
+        from rcompiler.frontend.declared import declared
+        from rcompiler.frontend.load import load as load_onnx
+
+        model = load_onnx(given)
+        found = declared(model)
+        self._inputs = [self._arg(tensor) for tensor in found.inputs]
+        self._optional = [self._arg(tensor) for tensor in found.optional]
+        self._outputs = [self._arg(tensor) for tensor in found.outputs]
+        self._metadata = ModelMetadata(
+            found.producer, found.graph, found.domain, found.description,
+            found.graph_description, found.version, dict(found.metadata),
+        )  # fmt: skip
+        shapes = {**self._sizes, **options.pop("shapes", {})}
+        options = {**self._settings._compiling(), **options, "shapes": shapes}
+        optional = [tensor.name for tensor in found.optional]
+        self._by_shape = ByShape(model, options, self._programs, optional)
+        if all(tensor.shape is not None for tensor in found.inputs):
+            self._model = self._by_shape.known()
+        if self._model is not None:
+            self._inputs, self._outputs = _args(self._model.inputs), _args(self._model.outputs)
+
+    def _arg(self, tensor: Any) -> NodeArg:
+        shape = [self._sizes.get(d, d) if isinstance(d, str) else d for d in tensor.shape or ()]
+        return NodeArg(tensor.name, shape, type_text(tensor.dtype))
+
+    # -- what it is ---------------------------------------------------------------------------
+    def get_inputs(self) -> list[NodeArg]:
+        """What a call has to give, in order."""
+        return list(self._inputs)
+
+    def get_outputs(self) -> list[NodeArg]:
+        """What a call gives, in order."""
+        return list(self._outputs)
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """The inputs that have a value in the model; a call may give another."""
+        return list(self._optional)
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model says of itself."""
+        return self._metadata
+
+    def get_providers(self) -> list[str]:
+        """What the model runs on, by onnxruntime's names."""
+        target = "" if self._by_shape is None else str(self._by_shape.options.get("target", ""))
+        language = {"cuda": "ptx", "rocm": "amdgcn"}.get(target.partition(":")[0])
+        if self._model is not None and isinstance(self._model.artifact.image, GpuImage):
+            language = self._model.artifact.image.language
+        return providers_of(language)
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """The options of each provider: there are none."""
+        return {name: {} for name in self.get_providers()}
+
+    def get_session_options(self) -> SessionOptions:
+        """The options that it was made with."""
+        return self._settings
+
+    @property
+    def programs(self) -> tuple[Model, ...]:
+        """The compiled models that it has now, with their reports and stages."""
+        if self._model is not None:
+            return (self._model,)
+        return tuple(self._by_shape.programs)
+
+    # -- running ------------------------------------------------------------------------------
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: Any = None,
+    ) -> list[np.ndarray]:
+        """Run once.
+
+        Args:
+            output_names: what is wanted, in this order; None or none for all.
+            input_feed: by the names of inputs an array each, a list, or an OrtValue.
+            run_options: RunOptions; they change nothing.
+
+        Returns:
+            New arrays, which are the caller's.
+
+        Raises:
+            ShapeError: an input is missing, unknown, or of another shape or type; or there is no
+                output of a name.
+            RangeError: an index in an input, or one that the model computes, is outside of what it
+                leads into.
+            CompilerError: what else the compiler refuses, where these shapes are new.
+        """
+        wanted = self._wanted(output_names)
+        if run_options is not None and (
+            found := [*given_options(run_options, RunOptions)._notes()]
+        ):
+            warnings.warn(IgnoredOptionWarning("; ".join(found)), stacklevel=2)
+        if not isinstance(input_feed, Mapping):
+            raise ShapeError(
+                f"the inputs are a {type(input_feed).__name__}; give a dict by their names"
+            )
+        model, arguments = self.program(input_feed)
+        results = model(*arguments)
+        return list(results) if wanted is None else [results[index] for index in wanted]
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: Any = None,
+    ) -> list[OrtValue]:
+        """The results of `run` as values.
+
+        Args:
+            output_names, run_options: as of `run`.
+            input_dict_ort_values: by the names of inputs.
+
+        Raises:
+            ShapeError, RangeError, CompilerError: as of `run`.
+        """
+        results = self.run(output_names, input_dict_ort_values, run_options)
+        return [OrtValue(array) for array in results]
+
+    def io_binding(self) -> IOBinding:
+        """What binds inputs and outputs that stay where they are from call to call."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
+        """Run on what is bound.
+
+        Args:
+            iobinding: made by `io_binding` of this session.
+            run_options: RunOptions; they change nothing.
+
+        Raises:
+            ShapeError, RangeError, CompilerError: as of `run`; also where nothing is bound to an
+                input, or the binding is another session's.
+        """
+        if iobinding.session is not self:
+            raise ShapeError("the binding is that of another session; make one by io_binding()")
+        iobinding.run()
+
+    def _wanted(self, names: Sequence[str] | None) -> list[int] | None:
+        if not names:
+            return None
+        for name in names:
+            if name not in self._names:
+                listed = ", ".join(self._names)
+                raise ShapeError(f"there is no output '{name}'; the outputs are: {listed}")
+        return [self._names.index(name) for name in names]
+
+    def program(self, given: Mapping[str, Any]) -> tuple[Model, list[Any]]:
+        """The compiled model that runs inputs, which is compiled where their shapes are new.
+
+        Args:
+            given: as `input_feed` of `run`.
+
+        Returns:
+            The model, and the arguments of its call.
+
+        Raises:
+            ShapeError, CompilerError: as of `run`.
+        """
+        feeds = {name: self._array(name, value) for name, value in given.items()}
+        missing = [arg.name for arg in self._inputs if arg.name not in feeds]
+        if missing:
+            raise ShapeError(f"input '{missing[0]}' is missing; give all of {self._listed()}")
+        if self._model is not None and len(feeds) == len(self._inputs):
+            return self._model, [feeds[arg.name] for arg in self._inputs]
+        found: tuple[Model, list[Any]] = self._by_shape.program(feeds)
+        return found
+
+    def _array(self, name: str, value: Any) -> np.ndarray:
+        arg = self._types.get(name)
+        if arg is None:
+            raise ShapeError(f"there is no input '{name}'; the inputs are: {self._listed()}")
+        found = array_of(value)
+        if not isinstance(found, np.ndarray):
+            found = _of_list(arg, found)
+        if self._model is None:  # a program says it itself
+            _check(arg, found)
+        return found
+
+    def _listed(self) -> str:
+        return ", ".join(arg.name for arg in self._inputs) or "none"
+
+    # -- what onnxruntime has beside, and what has no meaning here -----------------------------
+    def set_providers(self, providers: Sequence[Any], provider_options: Any = None) -> None:
+        """Note providers; see `InferenceSession`.
+
+        Args:
+            providers, provider_options: as of the constructor.
+        """
+        if found := provider_notes(providers, self.get_providers()):
+            self.notes = (*self.notes, *found)
+            warnings.warn(IgnoredOptionWarning("; ".join(found)), stacklevel=2)
+
+    def disable_fallback(self) -> None:
+        """Nothing: there are no providers to fall back to."""
+
+    def enable_fallback(self) -> None:
+        """Nothing: there are no providers to fall back to."""
+
+
+def _is_compiled(given: Any) -> bool:
+    """Whether it is a compiled model, or its path."""
+    if isinstance(given, bytes):
+        return given[: len(MAGIC)] == MAGIC
+    if not isinstance(given, str | os.PathLike):
+        return False
+    try:
+        with Path(given).open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except (OSError, ValueError):
+        if Path(given).suffix == ".rcx":
+            raise ArtifactError(f"{given}: it cannot be read; check path and rights") from None
+        return False  # the front end says what is wrong
+
+
+def _args(tensors: Sequence[Any]) -> list[NodeArg]:
+    return [NodeArg(t.name, list(t.shape), type_text(t.dtype)) for t in tensors]
+
+
+def _of_list(arg: NodeArg, value: Any) -> np.ndarray:
+    """Numbers of Python's, in the type of the input."""
+    try:
+        return np.asarray(value, dtype_named(arg.type))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ShapeError(f"input '{arg.name}' is not an array of {arg.type}: {error}") from None
+
+
+def _check(arg: NodeArg, array: np.ndarray) -> None:
+    """Refuse what no program is compiled for. Raises ShapeError."""
+    found = type_text(array.dtype.name)
+    if found != arg.type:
+        raise ShapeError(f"input '{arg.name}' is {found}, the model wants {arg.type}; convert it")
+    if arg.shape and not _fits(arg.shape, array.shape):
+        wanted = ", ".join("?" if d is None else str(d) for d in arg.shape)
+        raise ShapeError(
+            f"input '{arg.name}' has shape {list(array.shape)}, the model wants [{wanted}]"
+        )
+
+
+def _fits(wanted: Sequence[Any], shape: Sequence[int]) -> bool:
+    pairs = zip(wanted, shape, strict=False)
+    return len(wanted) == len(shape) and all(d == e for d, e in pairs if isinstance(d, int))

@@ -1,0 +1,351 @@
+"""Sessions: what is written for onnxruntime runs with one import changed; and what is refused."""
+
+import threading
+import warnings
+
+import ml_dtypes
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import rcompiler
+from rcompiler.errors import (
+    ArtifactError,
+    CompilerError,
+    DeviceError,
+    IgnoredOptionWarning,
+    InvalidModel,
+    ShapeError,
+    UnsupportedOp,
+)
+
+F = TensorProto.FLOAT
+X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(4, 3)
+
+
+@pytest.fixture(params=[onnxruntime, rcompiler], ids=["onnxruntime", "rcompiler"])
+def ort(request):
+    """The module that a script has imported."""
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("RC_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def sums(shape=("n", 3), element=F, outputs=None, weight=None):
+    """total = x + y, large = relu(total)."""
+    nodes = [
+        helper.make_node("Add", ["x", "y"], ["total"]),
+        helper.make_node("Relu", ["total"], ["large"]),
+    ]
+    named = [helper.make_tensor_value_info(name, element, shape) for name in ("x", "y")]
+    made = [helper.make_tensor_value_info(n, element, outputs) for n in ("total", "large")]
+    weights = [] if weight is None else [numpy_helper.from_array(weight, "y")]
+    graph = helper.make_graph(nodes, "sums", named, made, weights, doc_string="of the graph")
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="maker",
+        domain="com.example", model_version=7, doc_string="of the model",
+    )  # fmt: skip
+    helper.set_model_props(model, {"classes": "cat,dog"})
+    return model.SerializeToString()
+
+
+def session(ort, model=None, options=None, **others):
+    model = sums() if model is None else model
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"], **others)
+
+
+def seen(arguments):
+    return [(each.name, each.shape, each.type) for each in arguments]
+
+
+@pytest.mark.parametrize("shape", [("n", 3), ("n", None), None, (4, 3)])
+def test_names_shapes_and_types(ort, shape):
+    found = session(ort, sums(shape))
+    said = list(shape) if shape else []
+    assert seen(found.get_inputs()) == [(name, said, "tensor(float)") for name in "xy"]
+    assert seen(found.get_outputs()) == [
+        (name, said, "tensor(float)") for name in ("total", "large")
+    ]
+    assert found.get_providers() == ["CPUExecutionProvider"]
+    assert found.get_provider_options() == {"CPUExecutionProvider": {}}
+    assert "CPUExecutionProvider" in ort.get_available_providers() and ort.get_device() == "CPU"
+
+
+@pytest.mark.parametrize(
+    "element", [TensorProto.DOUBLE, TensorProto.INT8, TensorProto.FLOAT16, TensorProto.INT32]
+)
+def test_other_types(ort, element):
+    found = session(ort, sums((2,), element))
+    dtype = helper.tensor_dtype_to_np_dtype(element)
+    x = np.array([1, -3], dtype)
+    total, large = found.run(None, {"x": x, "y": x})
+    assert total.dtype == dtype and total.tolist() == [2, -6] and large.tolist() == [2, 0]
+    assert found.get_inputs()[0].type == onnxruntime.OrtValue.ortvalue_from_numpy(x).data_type()
+
+
+def test_what_the_model_says_of_itself(ort):
+    said = session(ort).get_modelmeta()
+    assert (said.producer_name, said.graph_name, said.domain) == ("maker", "sums", "com.example")
+    assert (said.description, said.graph_description) == ("of the model", "of the graph")
+    assert said.version == 7 and said.custom_metadata_map == {"classes": "cat,dog"}
+
+
+def test_outputs_by_name_in_any_order(ort):
+    found, feeds = session(ort), {"x": X, "y": X}
+    total, large = found.run(None, feeds)
+    np.testing.assert_array_equal(total, 2 * X)
+    np.testing.assert_array_equal(large, np.maximum(2 * X, 0))
+    again = found.run(["large", "total", "large"], feeds)
+    for array, expected in zip(again, (large, total, large), strict=True):
+        np.testing.assert_array_equal(array, expected)
+    assert len(found.run([], feeds)) == 2
+    np.testing.assert_array_equal(found.run(["total"], feeds, ort.RunOptions())[0], total)
+
+
+def test_lists_values_and_arrays_of_any_strides(ort):
+    found = session(ort)
+    value = ort.OrtValue.ortvalue_from_numpy(X)
+    for x in (X.tolist(), value, X[::-1][::-1], np.asfortranarray(X)):
+        np.testing.assert_array_equal(found.run(["total"], {"x": x, "y": X})[0], 2 * X)
+    [made] = found.run_with_ort_values(["total"], {"x": value, "y": value})
+    np.testing.assert_array_equal(made.numpy(), 2 * X)
+
+
+def test_open_dimensions_may_change_from_run_to_run(ort):
+    found = session(ort)
+    for rows in (1, 4, 2, 4):
+        x = np.full((rows, 3), rows, np.float32)
+        [total] = found.run(["total"], {"x": x, "y": x})
+        np.testing.assert_array_equal(total, 2 * x)
+
+
+def test_dimensions_are_fixed_by_name(ort):
+    options = ort.SessionOptions()
+    options.add_free_dimension_override_by_name("n", 4)
+    options.intra_op_num_threads = 1
+    found = session(ort, options=options)
+    assert [each.shape for each in found.get_inputs()] == [[4, 3]] * 2
+    with pytest.raises(Exception, match="dimension|shape"):
+        found.run(None, {"x": X[:2], "y": X[:2]})
+    assert found.get_session_options().intra_op_num_threads == 1
+
+
+def test_a_weight_may_be_given(ort):
+    found = session(ort, sums(weight=np.ones((4, 3), np.float32)))
+    assert [each.name for each in found.get_inputs()] == ["x"]
+    assert [each.name for each in found.get_overridable_initializers()] == ["y"]
+    np.testing.assert_array_equal(found.run(["total"], {"x": X})[0], X + 1)
+    np.testing.assert_array_equal(found.run(["total"], {"x": X, "y": X})[0], 2 * X)
+    np.testing.assert_array_equal(found.run(["total"], {"x": X})[0], X + 1)
+
+
+def test_bound_arrays_are_read_and_written_where_they_lie(ort):
+    found = session(ort, sums((4, 3)))
+    x, out = X.copy(), ort.OrtValue.ortvalue_from_shape_and_type([4, 3], np.float32)
+    bound = found.io_binding()
+    bound.bind_cpu_input("x", x)
+    bound.bind_ortvalue_input("y", ort.OrtValue.ortvalue_from_numpy(x))
+    bound.bind_output("large")
+    bound.bind_ortvalue_output("total", out)
+    for _ in range(2):
+        bound.synchronize_inputs()
+        found.run_with_iobinding(bound)
+        bound.synchronize_outputs()
+        large, total = bound.copy_outputs_to_cpu()
+        np.testing.assert_array_equal(large, np.maximum(2 * x, 0))
+        np.testing.assert_array_equal(total, 2 * x)
+        np.testing.assert_array_equal(out.numpy(), 2 * x)
+        assert [value.shape() for value in bound.get_outputs()] == [[4, 3]] * 2
+        x += 1
+
+
+def test_memory_is_bound_by_its_address(ort):
+    """Also where it starts at no multiple of 64 bytes, and after the shapes have changed."""
+    found = session(ort)
+    for rows in (4, 2):
+        x = X[:rows].copy()
+        into = np.zeros(3 * rows + 1, np.float32)[1:].reshape(rows, 3)
+        bound = found.io_binding()
+        for name in ("x", "y"):
+            place = x.__array_interface__["data"][0]
+            bound.bind_input(name, "cpu", 0, np.float32, [rows, 3], place)
+        place = into.__array_interface__["data"][0]
+        bound.bind_output("total", "cpu", 0, np.float32, [rows, 3], place)
+        found.run_with_iobinding(bound)
+        np.testing.assert_array_equal(into, 2 * x)
+        bound.clear_binding_outputs()
+        bound.bind_output("large")
+        found.run_with_iobinding(bound)
+        assert len(bound.copy_outputs_to_cpu()) == 1
+
+
+def test_values_say_what_they_are(ort):
+    value = ort.OrtValue.ortvalue_from_numpy(X.astype(np.float16))
+    assert (value.shape(), value.data_type(), value.element_type()) == (
+        [4, 3], "tensor(float16)", TensorProto.FLOAT16
+    )  # fmt: skip
+    assert value.device_name() == "cpu" and value.is_tensor() and value.has_value()
+    assert value.tensor_size_in_bytes() == 24 and value.data_ptr()
+    value.update_inplace(np.zeros((4, 3), np.float16))
+    assert not value.numpy().any()
+
+
+def test_calls_from_several_threads(ort):
+    found, wrong = session(ort), []
+
+    def work(rows):
+        x = np.full((rows, 3), rows, np.float32)
+        for _ in range(5):
+            if not (found.run(["total"], {"x": x, "y": x})[0] == 2 * x).all():
+                wrong.append(rows)
+
+    threads = [threading.Thread(target=work, args=(rows,)) for rows in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("feeds", "outputs"),
+    [
+        ({"x": X}, None),
+        ({"x": X, "y": X, "z": X}, None),
+        ({"x": X, "y": X.astype(np.float64)}, None),
+        ({"x": X, "y": X[:, :2]}, None),
+        ({"x": X, "y": X[0]}, None),
+        ({"x": X, "y": [["a"]]}, None),
+        ({"x": X, "y": X}, ["other"]),
+        ([X, X], None),
+    ],
+)
+def test_what_does_not_fit_is_refused(ort, feeds, outputs):
+    with pytest.raises(ShapeError if ort is rcompiler else Exception):
+        session(ort).run(outputs, feeds)
+
+
+def test_bfloat16_is_that_of_ml_dtypes():
+    """onnxruntime has no arrays of it."""
+    x = X.astype(ml_dtypes.bfloat16)
+    value = rcompiler.OrtValue.ortvalue_from_numpy_with_onnx_type(
+        x.view(np.uint16), TensorProto.BFLOAT16
+    )
+    assert value.data_type() == "tensor(bfloat16)" and value.numpy().dtype == x.dtype
+    found = session(rcompiler, sums((4, 3), TensorProto.BFLOAT16))
+    np.testing.assert_array_equal(found.run(["total"], {"x": x, "y": value})[0], x + x)
+    with pytest.raises(ShapeError, match="bytes an element"):
+        rcompiler.OrtValue.ortvalue_from_numpy_with_onnx_type(X, TensorProto.BFLOAT16)
+
+
+def test_as_many_programs_are_kept_as_are_asked_for():
+    found = session(rcompiler, programs=2)
+    for rows in (1, 2, 1, 3):
+        x = np.ones((rows, 3), np.float32)
+        found.run(None, {"x": x, "y": x})
+    assert [model.inputs[0].shape for model in found.programs] == [(1, 3), (3, 3)]
+
+
+def test_values_that_decide_shapes_are_compiled_in(ort):
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "s"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", F, [4, 3]),
+         helper.make_tensor_value_info("s", TensorProto.INT64, [2])],
+        [helper.make_tensor_value_info("y", F, [None, None])],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found = session(ort, model.SerializeToString())
+    for shape in ((2, 6), (3, 4), (2, 6)):
+        assert found.run(None, {"x": X, "s": np.int64(shape)})[0].shape == shape
+
+
+def test_a_compiled_file_is_a_model_too(tmp_path):
+    path = tmp_path / "m.rcx"
+    rcompiler.compile_onnx(sums((4, 3))).save(path)
+    for given in (path, str(path), path.read_bytes()):
+        found = session(rcompiler, given)
+        assert seen(found.get_inputs())[0] == ("x", [4, 3], "tensor(float)")
+        np.testing.assert_array_equal(found.run(["total"], {"x": X, "y": X})[0], 2 * X)
+    options = rcompiler.SessionOptions()
+    options.intra_op_num_threads = 1
+    assert session(rcompiler, path, options).programs[0].eus == 1
+    with pytest.raises(ShapeError):
+        found.run(None, {"x": X[:2], "y": X[:2]})
+    options.add_free_dimension_override_by_name("n", 4)
+    with pytest.raises(ShapeError, match="no open dimensions"):
+        session(rcompiler, path, options)
+
+
+def test_what_changes_nothing_is_noted():
+    options = rcompiler.SessionOptions()
+    options.inter_op_num_threads, options.enable_profiling = 2, True
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    with pytest.warns(IgnoredOptionWarning, match="inter_op_num_threads=2"):
+        found = rcompiler.InferenceSession(
+            sums((4, 3)), options, providers=["CUDAExecutionProvider", "CPUExecutionProvider"]
+        )
+    assert [note.split("=")[0].split(" ")[0] for note in found.notes] == [
+        "enable_profiling", "inter_op_num_threads", "session.intra_op.allow_spinning", "provider"
+    ]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert session(rcompiler, sums((4, 3))).notes == ()
+
+
+def test_the_options_of_onnxruntime_are_read():
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    [model] = session(rcompiler, sums((4, 3)), options).programs
+    assert model.eus == 1 and len(model.report().operators) == 2
+
+
+def test_options_of_the_compiler():
+    found = session(rcompiler, sums((4, 3)), target="cpu:x86-64", eus=1)
+    assert found.programs[0].artifact.target == "x86-64"
+
+
+@pytest.mark.parametrize(
+    ("error", "make"),
+    [
+        (InvalidModel, lambda: session(rcompiler, b"no model")),
+        (InvalidModel, lambda: session(rcompiler, "/nonexistent.onnx")),
+        (InvalidModel, lambda: session(rcompiler, 7)),
+        (ArtifactError, lambda: session(rcompiler, "/nonexistent.rcx")),
+        (ArtifactError, lambda: session(rcompiler, b"\x93RCX and no more")),
+        (CompilerError, lambda: session(rcompiler, programs=0)),
+        (CompilerError, lambda: session(rcompiler, options=object())),
+        (AttributeError, lambda: setattr(rcompiler.SessionOptions(), "threads", 1)),
+        (CompilerError, lambda: rcompiler.SessionOptions().get_session_config_entry("a")),
+        (
+            UnsupportedOp,
+            lambda: rcompiler.SessionOptions().register_custom_ops_library("libops.so"),
+        ),
+        (DeviceError, lambda: rcompiler.OrtValue.ortvalue_from_numpy(X, "cuda")),
+        (ShapeError, lambda: rcompiler.OrtValue.ortvalue_from_shape_and_type([1], 99)),
+        (ShapeError, lambda: session(rcompiler).io_binding().bind_output("other")),
+        (ShapeError, lambda: session(rcompiler).io_binding().bind_cpu_input("other", X)),
+        (
+            ShapeError,
+            lambda: session(rcompiler).run_with_iobinding(session(rcompiler).io_binding()),
+        ),
+    ],
+)
+def test_bad_input(error, make):
+    with pytest.raises(error):
+        make()
+
+
+def test_outputs_are_bound_to_memory_of_their_shape_and_type():
+    found = session(rcompiler)
+    bound = found.io_binding()
+    for name in ("x", "y"):
+        bound.bind_cpu_input(name, X)
+    bound.bind_ortvalue_output("total", rcompiler.OrtValue.ortvalue_from_numpy(X[:2].copy()))
+    with pytest.raises(ShapeError, match="output 'total' is bound to"):
+        found.run_with_iobinding(bound)
