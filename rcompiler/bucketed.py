@@ -213,7 +213,7 @@ class BucketedModel(Closable):
     def __reduce__(self) -> tuple[Any, ...]:
         """Raises DeviceError where the model is closed, or there is no room for its bytes."""
         self.check_open()
-        return partial(_of_bytes, **self._options), (self.family.to_bytes(),)
+        return partial(_unpickled, **self._options), (self.family.to_bytes(),)
 
     def __repr__(self) -> str:
         return family_text(
@@ -262,7 +262,7 @@ class BucketedModel(Closable):
         return tuple(found)
 
 
-def _of_bytes(data: bytes, **options: Any) -> BucketedModel:
+def _unpickled(data: bytes, **options: Any) -> BucketedModel:
     """What was pickled."""
     with being_loaded("the bytes of a model"):
         found = from_bytes(data)

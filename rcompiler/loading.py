@@ -6,6 +6,7 @@ Loading imports numpy, the runtime and the checker.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rcompiler.bucketed import BucketedModel
 from rcompiler.errors import ArtifactError
 from rcompiler.model import Model, being_loaded, model_of
 from rcompiler.runtime import family
+from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.container import shown
 from rcompiler.runtime.family import Family
 
@@ -59,8 +61,28 @@ def load(
         if sha256 is not None and str(sha256).lower() != digest:
             raise ArtifactError(f"{shown(path)}: its sha256 is {digest}; do not run this file")
         sha256 = digest
-    found = family.load(Path(path), full=full, sha256=sha256)
-    with being_loaded(str(path)):
+    return _ready(str(path), family.load(Path(path), full=full, sha256=sha256), eus, options)
+
+
+def load_bytes(data: bytes, eus: int | None = None, **options: Any) -> Model | BucketedModel:
+    """A model of the bytes of an `.rcx` file, checked as `load` checks the file.
+
+    Args:
+        data: all bytes of the file, or what `artifact.to_bytes()` gives.
+        eus, **options: as for `load`.
+
+    Raises:
+        ArtifactError: the bytes are no compiled model, or are damaged.
+        ScheduleError: its schedule breaks a law of schedules.
+        DeviceError: this machine cannot run it, or gives it no memory or threads.
+    """
+    return _ready("the bytes of a model", family.from_bytes(data), eus, options)
+
+
+def _ready(
+    name: str, found: Artifact | Family, eus: int | None, options: Mapping[str, Any]
+) -> Model | BucketedModel:
+    with being_loaded(name):
         if isinstance(found, Family):
             return BucketedModel(found, eus, **options)
         return model_of(found, eus, **options)

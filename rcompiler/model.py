@@ -156,7 +156,7 @@ class Portable(HeldModel):
     def __reduce__(self) -> tuple[Any, ...]:
         """Raises DeviceError where the model is closed, or there is no room for its bytes."""
         self.check_open()
-        return partial(load_bytes, **self._options), (self.artifact.to_bytes(),)
+        return partial(unpickled, **self._options), (self.artifact.to_bytes(),)
 
 
 class CompiledModel(Explained, Portable, Executable):
@@ -232,20 +232,10 @@ def model_of(artifact: Artifact, eus: int | None = None, **options: Any) -> Mode
     return model
 
 
-def load_bytes(data: bytes, eus: int | None = None, **options: Any) -> Model:
-    """A model of the bytes of an `.rcx` file, checked as `load` checks the file.
-
-    Args:
-        data: all bytes of the file, or what `artifact.to_bytes()` gives.
-        eus, **options: as for `load`.
-
-    Raises:
-        ArtifactError: the bytes are no compiled model of one size, or are damaged.
-        ScheduleError: its schedule breaks a law of schedules.
-        DeviceError: this machine cannot run it, or gives it no memory or threads.
-    """
+def unpickled(data: bytes, **options: Any) -> Model:
+    """The model that was pickled, from the bytes of its file; errors as of `loading.load`."""
     with being_loaded("the bytes of a model"):
-        return model_of(Artifact.from_bytes(data), eus, **options)
+        return model_of(Artifact.from_bytes(data), **options)
 
 
 @contextmanager

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import ArtifactError, CompilerError, IgnoredOptionWarning, ShapeError
-from rcompiler.model import Model, load, load_bytes
+from rcompiler.loading import load, load_bytes
+from rcompiler.model import Model
 from rcompiler.runtime.container import MAGIC
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.session.io_binding import IOBinding

@@ -13,7 +13,7 @@ from onnx import helper
 
 import rcompiler
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError
-from rcompiler.model import load_bytes
+from rcompiler.loading import load_bytes
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 WEIGHTS = np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5)

@@ -95,7 +95,7 @@ def test_a_file_is_as_large_as_its_model(network):
 WAYS = {
     "load": lambda path, model: rcompiler.load(path, eus=2),
     "full": lambda path, model: rcompiler.load(path, eus=2, full=True),
-    "bytes": lambda path, model: rcompiler.model.load_bytes(path.read_bytes(), eus=2),
+    "bytes": lambda path, model: rcompiler.loading.load_bytes(path.read_bytes(), eus=2),
     "copy": lambda path, model: copy.copy(model),
     "pickle": lambda path, model: pickle.loads(pickle.dumps(model)),
 }

@@ -7,7 +7,7 @@ from rcompiler.frontend.registry import Context, Lowering
 from .rules import Results, as_usual, need_whole, of_whole, rule, with_extents
 
 # Their translations look at what is there alone; an update that is not there writes nothing.
-rule("GatherElements", "GatherND", "OneHot", "Scatter", "ScatterElements", "ScatterND")(as_usual)
+rule("GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND")(as_usual)
 
 
 @rule("RoiAlign", "MaxRoiPool")
