@@ -32,7 +32,7 @@ from rcompiler.driver.steps import CompilationSteps, Progress
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel
 from rcompiler.frontend import import_onnx
 from rcompiler.frontend.load import load
-from rcompiler.frontend.size_sets import sizes_of
+from rcompiler.frontend.size_sets import sizes_of, with_defaults
 from rcompiler.model import Model
 from rcompiler.options import (
     CompileOptions,
@@ -102,6 +102,8 @@ def compile_onnx(
         shapes: shapes of inputs by name, or sizes of symbolic dims. In the place of a size stands
             also a tuple of sizes, or a range: the model then has a program for each of these sizes,
             and for buckets of a range, over one block of weights (`rcompiler.frontend.size_sets`).
+            Of a symbolic dim of which nothing is said the sizes are 1 to 8, where it is the first
+            of an input, else 1 to 128.
         buckets: of symbolic dims with a range, the greatest size of each bucket; None for 2^k and
             3 * 2^k.
         values: arrays by the names of inputs that are to be constants; they are no longer inputs.
@@ -190,10 +192,9 @@ def compile_onnx(
             f"tune={tune!r} measures for one target, and {target!r} are {len(targets)}; leave it "
             "out, or compile for each alone"
         )
-    sizes = None
-    if shapes or buckets:
-        model = proto = load(model)
-        sizes = sizes_of(proto, shapes, buckets)
+    model = proto = load(model)
+    shapes, buckets = with_defaults(proto, shapes, buckets)
+    sizes = sizes_of(proto, shapes, buckets)
     if sizes is not None and (len(targets) > 1 or tune in ("warmup", "online")):
         what = f"tune={tune!r}" if tune != "off" else f"target={target!r}"
         raise CompilerError(

@@ -19,9 +19,16 @@ from onnx import ModelProto
 
 from rcompiler.errors import ShapeError
 
+from .binding import names_in
+from .declared import declared
 from .signature import check_given
 
 MOST_BUCKETS = 64
+FOLLOWS = -1  # in the place of a symbol: a size that is made of others, as `past + seq`
+# Of a dimension of which nothing is said: a batch, which is the first one, and all others. The tops
+# are those where there are several such dimensions, whose programs multiply.
+_BATCHES, _BATCH_TOPS = range(1, 9), (1, 8)
+_LENGTHS, _LENGTH_TOPS = range(1, 129), (32, 128)
 # Of a range, buckets begin at this part of its end: below, programs differ by little time.
 _FINEST = 32
 
@@ -34,7 +41,8 @@ class SizeSets:
 
     Attributes:
         symbols: of the dimensions that differ between calls.
-        axes: by the names of inputs, of each axis the number of its symbol, None where it has none.
+        axes: by the names of inputs, of each axis the number of its symbol, FOLLOWS, or None where
+            all programs have the same size.
         buckets: of each program the sizes it takes, an interval for each symbol.
         bindings: the same as `import_onnx` wants them, in the same order.
     """
@@ -101,6 +109,35 @@ def sizes_of(
         buckets,
         tuple(_binding(fixed, by_axis, sets, symbols, bucket) for bucket in buckets),
     )
+
+
+def with_defaults(
+    model: ModelProto, shapes: Mapping[str, Any] | None, tops: Mapping[str, Sequence[int]] | None
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Sequence[int]] | None]:
+    """`shapes` and `tops` with a range for each symbolic dimension of which they say nothing.
+
+    Args:
+        model, shapes, tops: as of `sizes_of`.
+    """
+    if shapes is not None and not isinstance(shapes, Mapping):
+        return shapes, tops
+    given = dict(shapes or {})
+    found: dict[str, bool] = {}  # the dimension, and whether it is a first one
+    for tensor in declared(model).inputs:
+        if tensor.name in given:
+            continue
+        for axis, size in enumerate(tensor.shape or ()):
+            for name in names_in(size) if isinstance(size, str) else ():
+                if name not in given:
+                    found.setdefault(name, axis == 0)
+    if not found:
+        return shapes, tops
+    cut = dict(tops or {})
+    for name, first in found.items():
+        given[name] = _BATCHES if first else _LENGTHS
+        if len(found) > 1:
+            cut.setdefault(name, _BATCH_TOPS if first else _LENGTH_TOPS)
+    return given, cut or None
 
 
 def series(low: int, high: int) -> tuple[int, ...]:
@@ -173,7 +210,11 @@ def _intervals(
 def _axes(value: Any, symbols: tuple[str, ...], given: list[Any] | None) -> Iterator[int | None]:
     names = given or [dim.dim_param for dim in value.type.tensor_type.shape.dim]
     for name in names:
-        yield symbols.index(name) if name in symbols else None
+        if name in symbols:
+            yield symbols.index(name)
+        else:
+            follows = isinstance(name, str) and name and not {*names_in(name)}.isdisjoint(symbols)
+            yield FOLLOWS if follows else None
 
 
 def _binding(

@@ -28,6 +28,7 @@ from rcompiler.runtime.memory import room_for
 from rcompiler.runtime.untrusted import integer, string, strings
 
 MOST_PROGRAMS = 64
+FOLLOWS = -1  # in the place of a symbol
 _MOST_SYMBOLS = 16
 
 Interval = tuple[int, int]
@@ -39,8 +40,8 @@ class Family:
 
     Attributes:
         symbols: names of the sizes in which they differ.
-        axes: of each input, of each of its axes the number of the symbol; None where all programs
-            have the same size.
+        axes: of each input, of each of its axes the number of the symbol; FOLLOWS for a size that
+            is made of others; None where all programs have the same size.
         sizes: of each program, for each symbol the least and the greatest size that it takes.
         programs: all of them have the same weights, inputs and outputs, but for sizes.
     """
@@ -69,6 +70,8 @@ class Family:
                 if len(axes) != len(tensor.shape):
                     raise _fault(f"input '{tensor.name}' has another rank than its sizes say")
                 for axis, symbol in enumerate(axes):
+                    if symbol == FOLLOWS:
+                        continue
                     wanted = other.shape[axis] if symbol is None else sizes[symbol][1]
                     if tensor.shape[axis] != wanted:
                         raise _fault(f"a program for other sizes of input '{tensor.name}'")
@@ -92,7 +95,7 @@ class Family:
                     f"{self.shape_text(tensor.name)}; reshape the argument"
                 )
             for symbol, size in zip(axes, shape, strict=True):
-                if symbol is None:
+                if symbol is None or symbol == FOLLOWS:
                     continue
                 known, where = found.setdefault(symbol, (size, tensor.name))
                 if known != size:
@@ -150,7 +153,7 @@ class Family:
         first = self.programs[0].given
         [number] = [n for n, tensor in enumerate(first) if tensor.name == name]
         return tuple(
-            size if symbol is None else self.symbols[symbol]
+            size if symbol is None else "?" if symbol == FOLLOWS else self.symbols[symbol]
             for size, symbol in zip(first[number].shape, self.axes[number], strict=True)
         )
 
@@ -266,7 +269,8 @@ def _checked(
             raise ValueError
         if not 1 <= len(symbols) <= _MOST_SYMBOLS or len({*symbols}) < len(symbols):
             raise ValueError
-        if any(n is not None and not 0 <= n < len(symbols) for each in axes for n in each):
+        numbers = {None, FOLLOWS, *range(len(symbols))}
+        if not {n for each in axes for n in each} <= numbers:
             raise ValueError
         sizes = tuple(_sizes(entry["sizes"], len(symbols)) for entry in entries)
         places = [

@@ -149,12 +149,14 @@ def test_external_data_of_a_function(tmp_path):
 
 def test_dynamic_dimensions_without_shapes():
     proto = relu(("batch", 3))
-    refused(ShapeError, "'x'", "'batch'", "shapes=", model=proto)
+    refused(ShapeError, "'x'", "shapes=", model=relu((None, 3)))
     refused(ShapeError, model=proto, shapes={"x": (1, 2, 3)})
     refused(ShapeError, model=proto, shapes={"x": (-1, 3)})
     refused(ShapeError, model=proto, shapes={"x": "abc"})
     refused(ShapeError, "z", model=proto, shapes={"z": (1, 3), "batch": 2})
     assert rcompiler.compile_onnx(proto, shapes={"batch": 4}, cache=False).inputs[0].shape == (4, 3)
+    with rcompiler.compile_onnx(proto, cache=False) as model:
+        assert model.family.text() == "batch: 1 to 8"
 
 
 @pytest.mark.parametrize("shape", [(1 << 40, 1 << 20), (1 << 62, 8), (2**31, 2**31, 2**31)])
@@ -274,6 +276,7 @@ def test_the_tools_print_one_line_and_no_traceback(tmp_path, monkeypatch, capsys
     monkeypatch.setenv("RC_CACHE_DIR", "")
     (tmp_path / "cut.onnx").write_bytes(models.build("two_branch").SerializeToString()[:100])
     onnx.save(relu(("batch", 3)), "dynamic.onnx")
+    onnx.save(relu((None, 3)), "unnamed.onnx")
     onnx.save(relu((1 << 40, 1 << 20)), "huge.onnx")
     onnx.save(graph_model([helper.make_node("Frobnicate", ["x"], ["y"], "frob")]), "unknown.onnx")
     (tmp_path / "external").mkdir()
@@ -284,7 +287,7 @@ def test_the_tools_print_one_line_and_no_traceback(tmp_path, monkeypatch, capsys
     np.save("nothing.npy", np.zeros((0, 3)))
     cases = [
         (rc_compile.main, ["cut.onnx"], "cut.onnx"),
-        (rc_compile.main, ["dynamic.onnx"], "batch"),
+        (rc_compile.main, ["unnamed.onnx"], "shapes"),
         (rc_compile.main, ["dynamic.onnx", "--shapes=batch=0x"], "shapes"),
         (rc_compile.main, ["huge.onnx"], "GiB"),
         (rc_compile.main, ["unknown.onnx"], "Frobnicate"),

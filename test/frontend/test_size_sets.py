@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from rcompiler.errors import ShapeError
-from rcompiler.frontend.size_sets import series, sizes_of
+from rcompiler.frontend.size_sets import FOLLOWS, series, sizes_of, with_defaults
 
 
 def model(**inputs):
@@ -59,6 +59,25 @@ def test_buckets_of_a_range(low, high, tops):
 def test_buckets_that_were_given():
     found = sizes_of(MODEL, {"batch": 1, "seq": range(2, 65)}, {"seq": (64, 16)})
     assert found.buckets == (((2, 16),), ((2, 64),))
+
+
+def test_what_is_not_said_of_a_dimension():
+    shapes, tops = with_defaults(MODEL, {"batch": 2}, None)
+    assert shapes == {"batch": 2, "seq": range(1, 129)} and tops is None
+    shapes, tops = with_defaults(MODEL, None, {"seq": (128,)})
+    assert shapes == {"batch": range(1, 9), "seq": range(1, 129)}
+    assert tops == {"batch": (1, 8), "seq": (128,)}
+    whole = {"x": (1, 3, 4), "mask": (1, 4)}
+    assert with_defaults(MODEL, whole, None) == (whole, None)
+    assert with_defaults(model(x=[2, None]), None, None) == (None, None)
+
+
+def test_a_size_that_is_made_of_others():
+    cache = model(keys=[1, "past", 8], mask=[1, "past + seq"], ids=["seq"])
+    found = sizes_of(cache, {"past": range(0, 9), "seq": 1}, {"past": (8,)})
+    assert found.axes == {"keys": (None, 0, None), "mask": (None, FOLLOWS), "ids": (None,)}
+    shapes, _ = with_defaults(model(mask=["past + seq"]), None, None)
+    assert shapes == {"past": range(1, 9), "seq": range(1, 9)}
 
 
 @pytest.mark.parametrize(
