@@ -105,7 +105,7 @@ def compile_onnx(
             Of a symbolic dim of which nothing is said the sizes are 1 to 8, where it is the first
             of an input, else 1 to 128.
         buckets: of symbolic dims with a range, the greatest size of each bucket; None for 2^k and
-            3 * 2^k.
+            3 * 2^k. Of one bucket alone there is one program, and no BucketedModel.
         values: arrays by the names of inputs that are to be constants; they are no longer inputs.
         eus: execution units, None for all of the device.
         policy: who schedules: one of `rcompiler.rammer.schedule.POLICIES`, or a function of yours,
@@ -195,6 +195,8 @@ def compile_onnx(
     model = proto = load(model)
     shapes, buckets = with_defaults(proto, shapes, buckets)
     sizes = sizes_of(proto, shapes, buckets)
+    if sizes is not None and len(sizes.bindings) == 1:
+        [shapes], sizes = sizes.bindings, None
     if sizes is not None and (len(targets) > 1 or tune in ("warmup", "online")):
         what = f"tune={tune!r}" if tune != "off" else f"target={target!r}"
         raise CompilerError(

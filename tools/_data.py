@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rcompiler.errors import CompilerError, InvalidModel, ShapeError
-from rcompiler.support.random_inputs import Range, TensorLike
+from rcompiler.support.random_inputs import Range, TensorLike, random_inputs
 
 
 class Declared(NamedTuple):
@@ -85,6 +86,16 @@ def read_inputs(files: Sequence[str], inputs: Sequence[TensorLike]) -> dict[str,
     if missing:
         raise ShapeError(f"no file is given for input '{missing[0]}'")
     return given
+
+
+def random_feeds(model: Any, seed: int, ranges: Mapping[str, Range]) -> dict[str, np.ndarray]:
+    """Random arrays for a compiled model, see `random_inputs`; where a size is known at run time
+    only, one of its range is drawn, too.
+    """
+    rng = np.random.default_rng(seed)
+    counts = {s.name: int(rng.integers(s.low, s.high + 1)) for s in model.artifact.sizes}
+    shaped = [replace(t, shape=t.shape_at(counts), extents=()) for t in model.inputs]
+    return random_inputs(shaped, seed, ranges)
 
 
 TEXTS = (".mlir", ".schedule")  # endings of modules as text

@@ -180,6 +180,7 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=DIMS",
         help="shape of an input (x=1x3x224x224) or size of a symbolic dimension (batch=4); "
+        "1..512 in the place of a number is any size from 1 to 512, which each call tells; "
         "several are separated by commas, or the option is repeated",
     )
     group.add_argument(

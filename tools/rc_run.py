@@ -25,10 +25,9 @@ from rcompiler.errors import CompilerError
 from rcompiler.model import GpuModel, Model
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.support.installed import require_compiler
-from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import complain, report, table
-from rcompiler.tools._data import parse_ranges, read_inputs, save_outputs
+from rcompiler.tools._data import parse_ranges, random_feeds, read_inputs, save_outputs
 from rcompiler.tools._progress import progress
 from rcompiler.tools._reference import ENGINES, reference
 from rcompiler.tools._sources import Source, add_compile_options, check_eus, resolve, values_of
@@ -59,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.inputs:
         feeds = read_inputs(options.inputs, model.inputs)
     else:
-        feeds = random_inputs(model.inputs, options.seed, parse_ranges(options.range))
+        feeds = random_feeds(model, options.seed, parse_ranges(options.range))
     if model.artifact.levels:
         print(f"{source.name}: {taken_text(model.artifact)}")
     start = time.perf_counter()
@@ -156,7 +155,7 @@ def _results(
     if feeds is None and options.inputs:
         feeds = read_inputs(options.inputs, model.inputs)
     elif feeds is None:
-        feeds = random_inputs(model.inputs, options.seed, parse_ranges(options.range))
+        feeds = random_feeds(model, options.seed, parse_ranges(options.range))
     outputs = model(**{tensor.name: feeds[tensor.name] for tensor in model.inputs})
     model.close()
     return {**feeds, **values_of(options)}, {

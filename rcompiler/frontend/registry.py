@@ -243,4 +243,4 @@ def describe(value: Any) -> str:
         return "-"
     if not isinstance(value, Value):
         return type(value).__name__.removesuffix("Value").lower()
-    return f"{value.dtype}[{','.join(map(str, value.shape))}]"
+    return f"{value.dtype}[{','.join(map(str, value.sizes))}]"

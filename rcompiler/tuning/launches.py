@@ -33,7 +33,7 @@ class LaunchedPlan:
         timed: note when each run of rTasks begins and ends. Raises CompilerError.
         """
         ranges = {each.input: (each.first, each.last + 1) for each in artifact.ranges}
-        feeds = random_inputs(artifact.inputs, seed, ranges)
+        feeds = random_inputs(artifact.given, seed, ranges)
         self._timed = timed
         self._model = Executable(artifact, timed=timed, validate=prove, wait_limit_s=PATIENCE_S)
         self._binding = self._model.bind(feeds)
