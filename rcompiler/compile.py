@@ -67,6 +67,7 @@ def compile_onnx(
     shapes: Mapping[str, Any] | None = None,
     buckets: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, Any] | None = None,
+    bounds: Mapping[str, int] | None = None,
     eus: int | None = None,
     policy: str | Callable[..., Any] | None = None,
     kernels: Kernels = "auto",
@@ -107,6 +108,10 @@ def compile_onnx(
         buckets: of symbolic dims with a range, the greatest size of each bucket; None for 2^k and
             3 * 2^k. Of one bucket alone there is one program, and no BucketedModel.
         values: arrays by the names of inputs that are to be constants; they are no longer inputs.
+        bounds: of results whose number is known at run time only (those of NonZero,
+            NonMaxSuppression, Compress, Unique, and of TopK where k is no constant) the most that
+            there is room for, by the names of such results; all that shape inference allows where
+            nothing is said. A call that finds more raises RangeError.
         eus: execution units, None for all of the device.
         policy: who schedules: one of `rcompiler.rammer.schedule.POLICIES`, or a function of yours,
             itself or as "module:function" (`rcompiler.rammer.policy`), which the report names; None
@@ -185,6 +190,7 @@ def compile_onnx(
         precision=precision,
         machine_code=machine_code,
         or_wave=policy is None,
+        bounds=bounds,  # type: ignore[arg-type]  # checked there
     )
     targets = cpu_targets(target) if isinstance(target, str) else [target]
     if len(targets) > 1 and tune != "off":

@@ -4,7 +4,7 @@ $RC_HOST_LEVEL, which says what this machine counts as (`device.host_flags`)."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -139,6 +139,8 @@ class CompileOptions:
             "f32": they are not; "w8", "w4": the weights alone, to so many bits in blocks.
         machine_code: for a GPU, assemble it ahead of time, for NVIDIA where ptxas is found.
         memory: how temporary tensors get their bytes, see `rammer.schedule`.
+        bounds: what is counted at run time, by the name of a result: the most that there is room
+            for; pairs, or a mapping.
         or_wave: take the policy "wave" instead where a GPU does not run the blocks of its schedule,
             which wait for one another, at the same time.
 
@@ -160,6 +162,7 @@ class CompileOptions:
     machine_code: bool = True
     or_wave: bool = False
     memory: Memory = "auto"
+    bounds: tuple[tuple[str, int], ...] = ()
 
     @property
     def weight_bits(self) -> int | None:
@@ -171,6 +174,7 @@ class CompileOptions:
             if not isinstance(getattr(self, name), bool):
                 raise CompilerError(f"{name}={getattr(self, name)!r}: give True or False")
         object.__setattr__(self, "policy", policy_of(self.policy))
+        object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
         for name, kind in _CHOICES.items():
             if getattr(self, name) not in get_args(kind):
                 known = ", ".join(get_args(kind))
@@ -183,6 +187,21 @@ class CompileOptions:
             raise CompilerError(
                 f"cannot compile for {self.eus} execution units: give 1 or more, or None for all"
             )
+
+
+def _checked_bounds(given: Any) -> tuple[tuple[str, int], ...]:
+    """Pairs of a mapping, or as they are. Raises CompilerError."""
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping | tuple):
+        raise CompilerError(f"bounds={given!r}: give a dict by the names of results")
+    pairs = tuple(given.items()) if isinstance(given, Mapping) else given
+    for name, bound in pairs:
+        if not isinstance(name, str) or not isinstance(bound, int) or isinstance(bound, bool):
+            raise CompilerError(f"bounds={{{name!r}: {bound!r}}}: give numbers by names of results")
+        if bound < 0:
+            raise CompilerError(f"bounds={{{name!r}: {bound}}}: give 0 or more")
+    return pairs
 
 
 def default_device() -> str | None:

@@ -33,7 +33,7 @@ CHOSEN = (
 SCHEDULES = _data.TEXTS
 """Endings of files with a schedule; which form its text has says its first line."""
 
-_OTHERS = ("shapes", "values", "no_fusion")  # which a command line says in its own way
+_OTHERS = ("shapes", "values", "bounds", "no_fusion")  # which a command line says in its own way
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ def resolve(text: str) -> Source:
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """--target, --device, --policy, --kernels, --roller-policy, --eus, --tune, --roots,
-    --precision, --shapes, --values, --no-fusion: what a command line has of the options of
-    compile_onnx.
+    --precision, --shapes, --values, --bounds, --no-fusion: what a command line has of the options
+    of compile_onnx.
     """
     group = parser.add_argument_group("compilation")
     group.add_argument(
@@ -192,6 +192,14 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         "for all inputs that it names; the option may be repeated",
     )
     group.add_argument(
+        "--bounds",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="most elements of a result that is counted at run time, such as that of NonZero; "
+        "several are separated by commas, or the option is repeated",
+    )
+    group.add_argument(
         "--no-fusion", action="store_true", help="do not group operators of the model into one"
     )
     parser.epilog = CACHE_HELP
@@ -209,6 +217,7 @@ def compile_options(options: argparse.Namespace, source: Source) -> dict[str, An
         )
     chosen = {key: getattr(options, key) for key in CHOSEN}
     chosen |= {"shapes": shapes_of(options, source), "values": values_of(options)}
+    chosen |= {"bounds": _bounds_of(options)}
     unfused = {"fusion": False} if getattr(options, "no_fusion", False) else {}
     return {key: value for key, value in chosen.items() if value} | unfused
 
@@ -230,6 +239,18 @@ def values_of(options: argparse.Namespace) -> dict[str, np.ndarray]:
             if key in found:
                 raise ShapeError(f"--values={text}: '{key}' is given twice")
             found[key] = array
+    return found
+
+
+def _bounds_of(options: argparse.Namespace) -> dict[str, int]:
+    """--bounds as a dict. Raises ShapeError for text of another form."""
+    found: dict[str, int] = {}
+    for text in ",".join(getattr(options, "bounds", [])).split(","):
+        name, given, number = text.rpartition("=")
+        if text and not (given and name and number.isdecimal()):
+            raise ShapeError(f"--bounds={text}: expected NAME=NUMBER")
+        if text:
+            found[name] = int(number)
     return found
 
 

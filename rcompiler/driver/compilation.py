@@ -130,7 +130,8 @@ class Compilation:
         emit.prepare()  # a process that runs LLVM, so that it is there when code is generated
         with self.steps.boundary(), COLLECTOR.seldom():
             self.steps.begin("import")
-            imported = import_onnx(model, shapes, values, self._options.weight_bits)
+            chosen = self._options.weight_bits, dict(self._options.bounds)
+            imported = import_onnx(model, shapes, values, *chosen)
             self.steps.begin("device")
             self.device = device or measured_device(self._base, self._options.cache)
             found = self.optional.compiled(lambda: self._from_import(imported, schedulers))

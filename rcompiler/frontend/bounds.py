@@ -95,7 +95,7 @@ def _of_one(fn: Callable[[int, int], Bounds]) -> Rule:
 @_rule(
     "Cast CastLike Compress DepthToSpace Expand Flatten Gather GatherElements GatherND Identity "
     "ReduceMax ReduceMin Reshape ReverseSequence Slice SpaceToDepth Squeeze Tile TopK Transpose "
-    "Unsqueeze"
+    "Unique Unsqueeze"
 )
 def _of_the_first(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
     first = _given(operands, 0)
@@ -144,6 +144,31 @@ def _positions(axis_of: Callable[[Attributes], int]) -> Rule:
 _rule("ArgMax ArgMin")(_positions(lambda attributes: attributes.get("axis", 0)))
 _rule("TopK", 1)(_positions(lambda attributes: attributes.get("axis", -1)))
 _rule("Multinomial")(_positions(lambda _: -1))
+
+
+@_rule("NonZero")
+def _coordinates(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    first = _given(operands, 0)
+    return None if first is None else (0, max([*first.shape, 1]) - 1)
+
+
+@_rule("NonMaxSuppression")
+def _selected(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    """Numbers of batches, classes and boxes."""
+    scores = _given(operands, 1)
+    return None if scores is None else (0, max([*scores.shape, 1]) - 1)
+
+
+@_rule("Unique", 1)
+def _first_ones(operands: Operands, attributes: Attributes, _: Tensor) -> Bounds | None:
+    """Places along an axis, or of all elements."""
+    first, axis = _given(operands, 0), attributes.get("axis")
+    if first is None:
+        return None
+    return 0, max(math.prod(first.shape) if axis is None else first.shape[axis], 1) - 1
+
+
+_rule("Unique", 2)(_first_ones)
 
 
 # -- arithmetic ----------------------------------------------------------------------------------

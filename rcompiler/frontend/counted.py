@@ -29,8 +29,8 @@ def counted(ctx: Context, count: Value, room: int, most: int) -> Extent:
     name = next(name for name in ctx.outputs if name)
     if room < most:
         sentence = (
-            f"{ctx.op} '{ctx.name}' found {{}} elements; bounds={{'{name}': {room}}} lets it have "
-            f"{room}"
+            f"{ctx.op} '{ctx.name}' found {{}} elements, more than the {room} that bounds gives "
+            f"'{name}'; compile the model with a greater bound"
         )
         ctx.b.expect(count, 0, room, f"{ctx.op} '{ctx.name}'", says=sentence)
         count = ctx.b.elementwise(lambda s, a: s.minimum(a, room), count)

@@ -22,7 +22,8 @@ def index_checks(b: Builder, results: Sequence[Value]) -> list[tuple[Value, Rang
     """int64 scalars, each with the range, and who reads there."""
     if not b.expected:
         return []
-    live = b.needed(results)
+    sizes = b.sizes_computed([("", value) for value in results])
+    live = b.needed([*results, *(b.counts[symbol] for symbol in sizes)])
     kept: dict[Any, list[Expected]] = {}
     for each in b.expected:
         if each.readers.isdisjoint(live):

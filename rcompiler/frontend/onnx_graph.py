@@ -68,6 +68,7 @@ def import_onnx(
     shapes: Mapping[str, Any] | None = None,
     values: Mapping[str, Any] | None = None,
     bits: int | None = None,
+    limits: Mapping[str, int] | None = None,
 ) -> Imported:
     """Translate a model (path, bytes or ModelProto, any opset the onnx package knows) to S1.
 
@@ -75,6 +76,7 @@ def import_onnx(
     of a number leaves the size to run time, see `binding`.
     values: inputs whose values are fixed while compiling (they are no longer inputs).
     bits: that weights of f32 are rounded to, see `rounded_weights`; None: they are not.
+    limits: of counts, by the names of results, the most that there is room for.
     Raises InvalidModel, ShapeError, UnsupportedOp.
     """
     proto = load.load(model)
@@ -82,7 +84,7 @@ def import_onnx(
     if bits is not None:
         proto, errors = with_rounded_weights(proto, bits)
         notes = [f"weights of {len(errors)} operators have {bits} bits", *map(str, errors)]
-    interpreter, results = translate(proto, shapes, values)
+    interpreter, results = translate(proto, shapes, values, limits=limits)
     b = interpreter.b
     text = b.module(results, index_checks(b, [value for _, value in results]))
     inputs = [(name, b.parts.get(name, v)) for v, name in b.arguments if v.name not in b.told]
@@ -119,16 +121,19 @@ def translate(
     shapes: Mapping[str, Any] | None,
     values: Mapping[str, Any] | None,
     gaps: list[Gap] | None = None,
+    limits: Mapping[str, int] | None = None,
 ) -> tuple[Interpreter, list[tuple[str, Value]]]:
     """The interpreter after a walk over the model, and the named results.
 
     gaps: a list that what cannot be translated is added to; without it the first is raised.
+    limits: as for import_onnx.
     """
     model = load.check(in_own_domain(model))
     shapes, values = {} if shapes is None else shapes, {} if values is None else values
     signature.check_given(model, shapes, values)
     graph = model.graph
     interpreter = Interpreter(model, gaps)
+    interpreter.b.limits = dict(limits or {})
     weights = {t.name for t in graph.initializer} | {
         t.values.name for t in graph.sparse_initializer
     }
@@ -140,6 +145,7 @@ def translate(
     _size_arguments(interpreter, bind.values())
     opsets = {o.domain: o.version for o in model.opset_import}
     outputs = interpreter.graph(graph, bind, Frame({}, opsets))
+    _check_limits(interpreter.b.limits, interpreter.b.limited)
     results = []
     for declared, value in zip(graph.output, outputs, strict=True):
         if isinstance(value, Value):
@@ -147,6 +153,17 @@ def translate(
         else:
             _refuse_output(interpreter, graph, declared, value)
     return interpreter, results
+
+
+def _check_limits(limits: Mapping[str, int], limited: Iterable[str]) -> None:
+    """Raise ShapeError for a bound of what is no count."""
+    for name in limits:
+        if name not in limited:
+            known = ", ".join(sorted(limited)) or "none"
+            raise ShapeError(
+                f"bounds: '{name}' is no result whose number is known at run time only; of those "
+                f"the model has: {known}"
+            )
 
 
 def _input(

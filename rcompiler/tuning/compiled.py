@@ -61,7 +61,7 @@ def tuned_model(
     steps = CompilationSteps(progress)
     with steps.boundary(), COLLECTOR.seldom():
         steps.begin("import")
-        imported = import_onnx(model, shapes, values, options.weight_bits)
+        imported = import_onnx(model, shapes, values, options.weight_bits, dict(options.bounds))
         steps.begin("device")
         device = device or measured_device(base, options.cache)
         subject = Subject(imported, options, base, device, DIMENSIONS)

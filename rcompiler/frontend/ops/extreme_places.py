@@ -163,7 +163,7 @@ def _count(ctx: Context, x: Value, axis: int) -> tuple[int, Extent | None]:
             lambda s, k, size: s.select((k < 0) | (k > size), k, 0), k, b.number(x.sizes[axis])
         )
         sentence = f"{reader} is asked for {{}} elements of an axis that has fewer"
-        b.expect(wrong, 0, 0, reader, says=sentence)
+        b.expect(wrong, 0, 0, reader, k, sentence)
     _, high = given.bounds or (0, n)
     most = max(min(n, high), 0)
     count = b.elementwise(
