@@ -28,7 +28,7 @@ def runner(make, *kinds):
     return lambda *arrays: RUN.run(text, constants, [np.asarray(a) for a in arrays])
 
 
-@pytest.mark.parametrize("n", [1, 7, 1025])
+@pytest.mark.parametrize("n", [1, 1025])
 def test_kept_places_and_zeros_behind_them(n):
     run = runner(kept_places, ((n,), "bool"))
     for share in (0, 0.4, 1):
@@ -77,9 +77,8 @@ def draw(rng, shape, dtype, span):
 @pytest.mark.parametrize(
     ("shape", "dtype", "in_order"),
     [
-        ((13,), "float32", True), ((13,), "float16", False), ((13,), "uint64", True),
-        ((13,), "int8", False), ((13,), "bool", True), ((9, 3), "bfloat16", True),
-        ((9, 2), "int64", False), ((4, 0), "float32", True),
+        ((13,), "float16", True), ((13,), "uint64", False), ((13,), "bool", True),
+        ((9, 3), "bfloat16", True), ((9, 2), "int64", False), ((4, 0), "float32", True),
     ],
 )  # fmt: skip
 def test_distinct_elements_and_slices_of_any_type(shape, dtype, in_order):
