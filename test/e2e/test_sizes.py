@@ -17,6 +17,7 @@ from whole_ranges import whole_ranges
 
 import rcompiler
 from rcompiler.errors import ArtifactError, InvalidModel, RangeError, ShapeError, UnsupportedOp
+from rcompiler.frontend import import_onnx
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.sized_arguments import SizedArguments
 
@@ -260,7 +261,7 @@ def test_what_has_no_rule_is_refused(inputs, body, said):
 )
 def test_what_is_no_range_is_refused(shapes, said):
     with pytest.raises(ShapeError, match=said):
-        compiled(TWO, shapes)
+        import_onnx(parser.parse_model(TWO), shapes)
 
 
 def test_a_range_may_stand_in_the_shape_of_an_input():
