@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rcompiler.compile import compile_onnx
     from rcompiler.driver.isolate import compile_schedule
     from rcompiler.errors import CompilerError
+    from rcompiler.fallback import Fallback
     from rcompiler.loading import load
     from rcompiler.session.inference_session import InferenceSession, ModelMetadata, NodeArg
     from rcompiler.session.io_binding import IOBinding
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "CompilerError": "rcompiler.errors",
+    "Fallback": "rcompiler.fallback",
     "compile_onnx": "rcompiler.compile",  # or what stands in for it, see `isolate.compiler`
     "compile_schedule": "rcompiler.driver.isolate",
     "load": "rcompiler.loading",
@@ -53,6 +55,7 @@ __all__ = [
     "CompilerError",
     "ExecutionMode",
     "ExecutionOrder",
+    "Fallback",
     "GraphOptimizationLevel",
     "IOBinding",
     "InferenceSession",

@@ -19,6 +19,7 @@ from torch_mlir import ir
 from rcompiler import dialects
 from rcompiler.bucketed import BucketedModel
 from rcompiler.codegen import emit
+from rcompiler.composite_model import CompositeModel
 from rcompiler.device.cpu import lacking
 from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.model import Device
@@ -28,8 +29,10 @@ from rcompiler.driver.compilation import Compilation
 from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_model
 from rcompiler.driver.family import compile_family
 from rcompiler.driver.host import given_device, target_device
+from rcompiler.driver.in_pieces import in_pieces
 from rcompiler.driver.steps import CompilationSteps, Progress
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel
+from rcompiler.fallback import Fallbacks, checked_fallbacks
 from rcompiler.frontend import import_onnx
 from rcompiler.frontend.load import load
 from rcompiler.frontend.size_sets import sizes_of, with_defaults
@@ -82,7 +85,8 @@ def compile_onnx(
     deterministic: bool = True,
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
-) -> Model | CrossCompiledModel | BucketedModel:
+    fallback: Fallbacks | None = None,
+) -> Model | CrossCompiledModel | BucketedModel | CompositeModel:
     """Compile an ONNX model for a device.
 
     Where a limit of the process leaves little address space, the work is done in a process of its
@@ -153,11 +157,16 @@ def compile_onnx(
         cache: folder of compiled objects, None for the default one, False for none.
         progress: called with (stage, seconds since the start) when a stage begins: import, device,
             the passes, object, link.
+        fallback: functions by operator, as "Op" or "domain::Op": a node that would be refused is a
+            call `fn(*arrays, **attributes)` of its function, or of that of a `Fallback`, which can
+            promise what the results are; the model is compiled in parts around it. Nodes that can
+            be compiled are compiled.
 
     Returns:
         A model that is ready to run: a CompiledModel, or for a GPU a GpuModel. For a CPU with
         instructions that this one lacks a CrossCompiledModel, which can be saved, and runs there.
         For several sizes a BucketedModel (`rcompiler.bucketed`).
+        Where functions stand for some of its nodes a CompositeModel.
 
     Raises:
         InvalidModel: the model is not valid ONNX, or cannot be read.
@@ -168,9 +177,16 @@ def compile_onnx(
         TooManyBlocks: with the policy that was named, more EUs wait for one another than the GPU
             runs blocks at the same time.
         ScheduleError: the policy cannot schedule the model, or its schedule is not proved right.
+        FallbackError: what is given as a fallback is no function, or it cannot be called on zeros
+            and does not promise what its results are.
         CompilerError: an option has no such value, or does not fit the others.
     """
     given = dict(locals())
+    if given.pop("fallback") is not None:
+        functions = checked_fallbacks(fallback)
+        others = {n: x for n, x in given.items() if n not in ("model", "shapes", "values")}
+        found = in_pieces(model, shapes, values, functions, partial(compile_onnx, **others))
+        return found or compile_onnx(**given)
     budget = checked_budget(tune, tune_budget)
     if isolate.space_is_scarce():
         if tune == "online":

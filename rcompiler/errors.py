@@ -80,6 +80,11 @@ class ShapeError(CompilerError):
     """A shape that is unknown, or does not fit: of a model or of an argument of a call."""
 
 
+class FallbackError(CompilerError):
+    """A function of the caller's that stands for an operator raised an error, or returned something
+    else than was promised of it; or such a function is missing."""
+
+
 class RangeError(CompilerError):
     """An argument of a call, or what the model computes of it, has an index that is outside of what
     it leads into."""

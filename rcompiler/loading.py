@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from rcompiler.bucketed import BucketedModel
+from rcompiler.composite_model import CompositeModel
 from rcompiler.errors import ArtifactError
+from rcompiler.fallback import Fallbacks, checked_fallbacks
 from rcompiler.model import Model, being_loaded, model_of
-from rcompiler.runtime import family
+from rcompiler.runtime import composite, container, family
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.container import shown
 from rcompiler.runtime.family import Family
@@ -28,8 +30,9 @@ def load(
     full: bool = False,
     sha256: str | None = None,
     key: Key | None = None,
+    fallback: Fallbacks | None = None,
     **options: Any,
-) -> Model | BucketedModel:
+) -> Model | BucketedModel | CompositeModel:
     """Load a saved model, check the proof of its schedule and make it ready to run.
 
     Args:
@@ -40,16 +43,20 @@ def load(
         sha256: load the file only if this (64 hex digits) is its digest.
         key: a public Ed25519 key (PEM; a path, or bytes): load the file only if `path`.sig is its
             signature, see `signing.sign`.
+        fallback: functions by operator, as of `compile_onnx`, for a model that was compiled with
+            some: they are no part of the file.
 
     Returns:
         A model that is ready to run: a CompiledModel, or for a GPU a GpuModel; a BucketedModel
-        (`rcompiler.bucketed`) where it was compiled for several sizes of its inputs.
+        (`rcompiler.bucketed`) where it was compiled for several sizes of its inputs; with functions
+        of yours in it a CompositeModel.
 
     Raises:
         ArtifactError: the file is no compiled model, is damaged, or is not the one that was asked
             for.
         ScheduleError: its schedule breaks a law of schedules.
         DeviceError: this machine cannot run it, or gives it no memory or threads.
+        FallbackError: a function for an operator is missing, or is none.
         ToolError: `key` needs the package cryptography.
     """
     if not isinstance(path, str | os.PathLike):
@@ -61,6 +68,15 @@ def load(
         if sha256 is not None and str(sha256).lower() != digest:
             raise ArtifactError(f"{shown(path)}: its sha256 is {digest}; do not run this file")
         sha256 = digest
+    if fallback is not None:
+        functions = checked_fallbacks(fallback)
+        with container.reading(Path(path), full, sha256=sha256) as (header, sections, _):
+            if composite.STEPS in header:
+                plan, parts = composite.unpacked(path, header, sections)
+                artifacts = [Artifact.of_part(f"{path}", part, full) for part in parts]
+                with being_loaded(str(path)):
+                    models = [model_of(each, eus, **options) for each in artifacts]
+                return CompositeModel(plan, models, functions)
     return _ready(str(path), family.load(Path(path), full=full, sha256=sha256), eus, options)
 
 

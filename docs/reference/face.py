@@ -11,6 +11,10 @@ from typing import Any
 # Title and module, and the names of it; () for every public class and function that it defines.
 FACE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Compile and load", "rcompiler", ("compile_onnx", "compile_schedule", "load")),
+    ("Functions of yours", "rcompiler.fallback", ("Fallback",)),
+    ("Models with functions of yours", "rcompiler.composite_model", ("CompositeModel",)),
+    ("What files of these consist of", "rcompiler.runtime.composite",
+     ("Plan", "PartStep", "FunctionStep")),
     ("Sessions", "rcompiler.session.inference_session", ()),
     ("Inputs and outputs of sessions", "rcompiler.session.io_binding", ("IOBinding",)),
     ("Values of sessions", "rcompiler.session.values", ("OrtValue",)),
@@ -44,7 +48,14 @@ FACE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 _SPECIAL = ("__init__", "__call__", "__getitem__", "__enter__", "__exit__", "__copy__")
 # Instances come from `bind` and the like: how they are made is nobody's business.
-_MADE_ELSEWHERE = ("Binding", "GpuBinding", "DeviceArray", "DeviceNeeds", "Tasks")
+_MADE_ELSEWHERE = (
+    "Binding",
+    "CompositeBinding",
+    "GpuBinding",
+    "DeviceArray",
+    "DeviceNeeds",
+    "Tasks",
+)
 _DESCRIPTORS = (FunctionType, property, cached_property, staticmethod, classmethod)
 
 

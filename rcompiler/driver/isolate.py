@@ -26,7 +26,13 @@ import numpy as np
 from rcompiler import errors
 from rcompiler.bucketed import BucketedModel
 from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_model
-from rcompiler.errors import CompilerError, InvalidModel, ScheduleError, ScheduleTextError
+from rcompiler.errors import (
+    CompilerError,
+    DeviceError,
+    InvalidModel,
+    ScheduleError,
+    ScheduleTextError,
+)
 from rcompiler.model import Model
 from rcompiler.options import Precision, checked_cache, policy_of
 from rcompiler.runtime import family
@@ -70,8 +76,14 @@ def compiler() -> Callable[..., Model | CrossCompiledModel | BucketedModel]:
 def compile_onnx(model: Any, **options: Any) -> Model | CrossCompiledModel | BucketedModel:
     """As `compile.compile_onnx`, in a process of its own; this one loads no compiler.
 
-    Raises also DeviceError: the process needed more address space than its limit.
+    Raises also DeviceError: the process needed more address space than its limit, or is asked for
+    functions of the caller's, which stay in this one.
     """
+    if options.pop("fallback", None) is not None:
+        raise DeviceError(
+            "fallback= has functions of this process, and a limit leaves it little address space; "
+            "leave fallback out, or raise the limit"
+        )
     progress = options.pop("progress", None)
     if options.get("policy") is not None:
         options["policy"] = policy_of(options["policy"])

@@ -20,6 +20,7 @@ import numpy as np
 
 from rcompiler import errors
 from rcompiler.bucketed import BucketedModel
+from rcompiler.composite_model import CompositeModel
 from rcompiler.driver.cross_compiled import CrossCompiledModel
 from rcompiler.driver.isolate import ERROR, MODEL, REQUEST, WARNINGS, Progress
 from rcompiler.errors import CompilerError, ScheduleTextError
@@ -70,7 +71,9 @@ def _of_onnx(
 ) -> Model | CrossCompiledModel | BucketedModel:
     from rcompiler.compile import compile_onnx
 
-    return compile_onnx(model, **options, progress=progress)
+    found = compile_onnx(model, **options, progress=progress)
+    assert not isinstance(found, CompositeModel)  # functions stay in the parent
+    return found
 
 
 def _of_schedule(

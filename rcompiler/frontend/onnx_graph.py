@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -36,7 +36,7 @@ class TensorSpec:
     name: str
     shape: tuple[int, ...]
     dtype: str
-    extents: tuple[Extent | None, ...]
+    extents: tuple[Extent | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,17 +122,18 @@ def translate(
     values: Mapping[str, Any] | None,
     gaps: list[Gap] | None = None,
     limits: Mapping[str, int] | None = None,
+    made: Callable[[ModelProto, list[Gap] | None], Interpreter] = Interpreter,
 ) -> tuple[Interpreter, list[tuple[str, Value]]]:
     """The interpreter after a walk over the model, and the named results.
 
     gaps: a list that what cannot be translated is added to; without it the first is raised.
-    limits: as for import_onnx.
+    limits: as for import_onnx. made: makes the interpreter of the model, whose nodes are in order.
     """
     model = load.check(in_own_domain(model))
     shapes, values = {} if shapes is None else shapes, {} if values is None else values
     signature.check_given(model, shapes, values)
     graph = model.graph
-    interpreter = Interpreter(model, gaps)
+    interpreter = made(model, gaps)
     interpreter.b.limits = dict(limits or {})
     weights = {t.name for t in graph.initializer} | {
         t.values.name for t in graph.sparse_initializer

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from rcompiler.errors import ArtifactError
-from rcompiler.runtime import code_section, container, storage
+from rcompiler.runtime import code_section, composite, container, storage
 from rcompiler.runtime.code_section import Code
 from rcompiler.runtime.container import MappedFile
 from rcompiler.runtime.cpu_needs import Needs, first_that_runs
@@ -250,6 +250,20 @@ class Artifact:
         """
         return of_bytes(data, checked)
 
+    @staticmethod
+    def of_part(name: str, data: np.ndarray, full: bool = False) -> "Artifact":
+        """The artifact of bytes that lie in a larger file, which stay where they are.
+
+        Args:
+            name: what to call it in messages.
+            data: uint8[size], all of its bytes.
+            full: check the sha256 of large weights, too.
+
+        Raises:
+            ArtifactError: they are no compiled model, or are damaged.
+        """
+        return checked(name, *container.parsed(Path(name), data, full), full)
+
     def _whole(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and sections of the file."""
         alone = self._alone()
@@ -342,6 +356,8 @@ def checked(
             f"{path}: it holds programs for several sizes of its inputs, and one is wanted here; "
             "compile the model for one size, or load the file with rcompiler.load"
         )
+    if composite.STEPS in header:
+        raise ArtifactError(composite.demands(path, header))
     if LEVELS in header:
 
         def read() -> tuple[list[Level], list[Needs]]:

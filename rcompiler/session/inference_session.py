@@ -198,8 +198,9 @@ class InferenceSession:
         """What the model runs on, by onnxruntime's names."""
         target = "" if self._by_shape is None else str(self._by_shape.options.get("target", ""))
         language = {"cuda": "ptx", "rocm": "amdgcn"}.get(target.partition(":")[0])
-        if self._model is not None and isinstance(self._model.artifact.image, GpuImage):
-            language = self._model.artifact.image.language
+        for part in getattr(self._model, "parts", filter(None, [self._model])):
+            if isinstance(part.artifact.image, GpuImage):
+                language = part.artifact.image.language
         return providers_of(language)
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:

@@ -9,4 +9,6 @@ def whole_ranges(model, shapes):
     if found is None:
         return None
     tops = zip(*found.buckets, strict=True)
-    return {s: (max(high for _, high in each),) for s, each in zip(found.symbols, tops, strict=True)}
+    return {
+        s: (max(high for _, high in each),) for s, each in zip(found.symbols, tops, strict=True)
+    }

@@ -109,7 +109,16 @@ def test_what_is_in_it(built):
     assert tops == {"rcompiler.py", "rcompiler_runtime", f"{built.name[:-17]}.dist-info"}
     ours = {name.removeprefix("rcompiler_runtime/") for name in files if "_runtime/" in name}
     assert {name.split("/")[0] for name in ours} == {
-        *("__init__.py", "__main__.py", "errors.py", "model.py", "options.py", "py.typed"),
+        *(
+            "__init__.py",
+            "__main__.py",
+            "composite_model.py",
+            "errors.py",
+            "fallback.py",
+            "model.py",
+            "options.py",
+            "py.typed",
+        ),
         *("report.py", "checker", "device", "driver", "runtime", "schedule_text", "session"),
         *("support", "tools", "viz"),
     }

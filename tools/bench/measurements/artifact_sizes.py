@@ -15,6 +15,7 @@ import argparse
 from dataclasses import dataclass
 
 import rcompiler
+from rcompiler.composite_model import CompositeModel
 from rcompiler.tools import models
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import doing, table
@@ -71,6 +72,7 @@ def sizes(network: str, target: str = "cpu") -> Sizes:
     """
     proto = models.build(network)
     with rcompiler.compile_onnx(proto, target=target, machine_code=False) as model:
+        assert not isinstance(model, CompositeModel)  # it has no functions of Python
         artifact = model.artifact
         return Sizes(
             proto.ByteSize(),

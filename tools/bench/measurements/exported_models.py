@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -190,11 +189,12 @@ def _run(options: argparse.Namespace) -> int:
         if options.only.search(case := f"{name}/{exporter}/{sizes}")
     ]
     outcomes = []
-    began = time.monotonic()
     for outcome in run_cases(cases, _job(options), options.workers, options.timeout):
         outcomes.append(outcome)
-        left = f"{len(outcomes)}/{len(cases)}, {time.monotonic() - began:.0f} s"
-        doing(f"{left} {outcome.case}: {outcome.status}")
+        if options.verbose:
+            words = outcome.case, f"{outcome.seconds:.0f} s", outcome.status, brief(outcome.reason)
+            print(*words, flush=True)
+        doing(f"{len(outcomes)}/{len(cases)} {outcome.case}: {outcome.status}")
     outcomes.sort(key=lambda outcome: cases.index(outcome.case))
     _print(outcomes)
     counts = Counter(outcome.status for outcome in outcomes)
@@ -213,6 +213,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=positive, default=300, metavar="S", help="seconds per case; default: 300"
     )
+    parser.add_argument("--verbose", action="store_true", help="print each outcome as it comes in")
     parser.add_argument("--json", metavar="FILE", help="write the outcome of each case")
 
 
