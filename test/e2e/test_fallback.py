@@ -116,20 +116,22 @@ def test_what_can_be_compiled_is_compiled():
 
 
 def test_a_form_of_a_known_operator_that_is_not_translated():
-    """The places of non-zeros are as many as there are: here always two."""
+    """How often a tensor is repeated decides the shape of the result: here always twice."""
     nodes = [
         helper.make_node("Relu", ["x"], ["r"]),
-        helper.make_node("NonZero", ["r"], ["places"], name="places"),
-        helper.make_node("Transpose", ["places"], ["t"]),
-        helper.make_node("GatherND", ["x", "t"], ["y"]),
+        helper.make_node("Tile", ["r", "often"], ["t"], name="often"),
+        helper.make_node("Neg", ["t"], ["y"]),
     ]
-    made = model(nodes, [info("x", (2, 3))], [info("y")])
-    places = Fallback(lambda x: np.array(np.nonzero(x)), lambda x: [(2, 2)], ["int64"])
-    compiled = rcompiler.compile_onnx(made, fallback={"NonZero": places})
+    often = helper.make_tensor_value_info("often", TensorProto.INT64, [2])
+    made = model(nodes, [info("x", (2, 3)), often], [info("y")])
+    twice = Fallback(np.tile, lambda x, often: [(4, 3)], ["float32"])
+    compiled = rcompiler.compile_onnx(made, fallback={"Tile": twice})
     x = np.float32([[-1, 2, -3], [4, -5, -6]])
-    np.testing.assert_array_equal(compiled(x)[0], [2, 4])
-    with pytest.raises(FallbackError, match=r"'places' \(NonZero\): result 0 .* int64\[2, 3\]"):
-        compiled(np.abs(x)[:, :3] * np.float32([[1, 1, 0], [1, 0, 0]]))
+    np.testing.assert_array_equal(
+        compiled(x, np.array([2, 1]))[0], np.tile(-np.maximum(x, 0), (2, 1))
+    )
+    with pytest.raises(FallbackError, match=r"'often' \(Tile\): result 0 .* float32\[2, 3\]"):
+        compiled(x, np.array([1, 1]))
 
 
 @pytest.mark.parametrize("shape", [(4, 3), None])

@@ -112,9 +112,11 @@ def test_what_is_in_it(built):
         *(
             "__init__.py",
             "__main__.py",
+            "bucketed.py",
             "composite_model.py",
             "errors.py",
             "fallback.py",
+            "loading.py",
             "model.py",
             "options.py",
             "py.typed",
