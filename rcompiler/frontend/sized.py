@@ -27,6 +27,7 @@ from rcompiler.support.extent import (
 )
 from rcompiler.support.shapes import reassociation
 
+from . import dtypes
 from .body import Body
 from .core import Fn, dims, stored
 from .recurrence import RecurrenceOps
@@ -153,9 +154,11 @@ class SizedOps(RecurrenceOps):
             left = (None if axis in partial else e for axis, e in enumerate(value.extents))
             return self.sized(bare(value), left)
         sizes = [self.number(value.sizes[axis]) for axis in cut]
+        kind = dtypes.position_type(max(value.shape))  # narrow positions are compared in vectors
 
         def body(s: Body, a: Scalar, *ends: Scalar) -> Scalar:
-            inside = [s.index(d) < s.cast(end, "index") for d, end in zip(cut, ends, strict=True)]
+            pairs = zip(cut, ends, strict=True)
+            inside = [s.cast(s.index(d), kind) < s.cast(end, kind) for d, end in pairs]
             both = inside[0]
             for each in inside[1:]:
                 both = both & each

@@ -180,15 +180,15 @@ class Executable(HeldModel):
 
     def _call_sized(self, sized: SizedCall, args: Sequence[object]) -> Outputs[np.ndarray]:
         """The same with arguments of sizes that are known at run time."""
-        kept, bases, counts = sized.take(args)
+        kept, bases, layout = sized.take(args)
         made = [new() for new in self._makes]
         counted, places = sized.new_counts()
         answers = self._checks.new()
         outer = *(start for _, start in made), *places, *answers.addresses
         self._launcher.run(self._table(*bases, *outer))
-        del kept
+        del kept  # until now: some are copies
         self._checks.look(answers)
-        return named(self._names, sized.cut([array for array, _ in made], counts, counted))
+        return named(self._names, sized.cut([array for array, _ in made], layout, counted))
 
     def bind(self, inputs: Arrays | None = None, outputs: Arrays | None = None) -> Binding:
         """Fix the memory of inputs and outputs: no check and no allocation is left for the calls.

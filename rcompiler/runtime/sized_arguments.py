@@ -2,39 +2,70 @@
 the bounds for what kernels read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rcompiler.errors import DeviceError, ShapeError
+from rcompiler.errors import ShapeError
 from rcompiler.runtime.arguments import Arrays, Parameter
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.memory import Results, address, aligned_empty
-from rcompiler.runtime.program import Tensor
 from rcompiler.runtime.sizes import is_plain
-from rcompiler.support.extent import Extent, Symbol
+from rcompiler.support.extent import Extent
 
 Counts = dict[str, int]
+Box = tuple[slice, ...]
+_Array = np.ndarray
+_MOST_LAYOUTS = 256  # that are kept
 
 
-class SizedArguments:
-    """The arguments of a model, some of which have axes of any size within a range.
+@dataclass(frozen=True)
+class Layout:
+    """What follows from the shapes of arguments.
 
     Attributes:
-        sizes: the counts that the arguments tell, in order.
+        counts: the sizes by name.
+        sizes: (n,) int64, those that the program is told, and their addresses.
+        boxes: by input where its numbers lie in the array of the bounds; None where it is that.
+        cuts: by output the part that is there; None for all, or where the model counts more.
+    """
+
+    counts: Counts
+    sizes: np.ndarray
+    addresses: tuple[int, ...]
+    boxes: tuple[Box | None, ...]
+    cuts: tuple[Box | None, ...]
+
+
+class SizedCall:
+    """Arguments and results of a model, some of which have axes of any size within a range.
+
+    Attributes:
         beyond: what is written behind the numbers of an argument. No result depends on it.
     """
 
     beyond: Any = 0
 
-    def __init__(self, parameters: Sequence[Parameter], sizes: Sequence[Symbol]) -> None:
-        """parameters: of all inputs, those of the sizes last."""
-        self._parameters = parameters[: len(parameters) - len(sizes)]
-        self.sizes = tuple(sizes)
+    def __init__(self, artifact: Artifact, parameters: Sequence[Parameter]) -> None:
+        """parameters: of all inputs."""
+        self._inputs, self._outputs = artifact.given, artifact.outputs
+        self._sizes, self._computed = artifact.sizes, artifact.counts
+        self._names = [t.name for t in artifact.inputs if t.size is not None]
+        self._parameters = parameters[: len(self._inputs)]
+        self._makes = [Results(p.shape, p.dtype) for p in self._parameters]
+        self._count = Results((), np.dtype(np.int64))
+        self._layouts: dict[object, Layout] = {}
 
-    def take(self, args: Sequence[object]) -> tuple[list[np.ndarray], list[int], Counts]:
-        """Arrays that a kernel may read, those of the sizes last; their addresses; the sizes.
+    @staticmethod
+    def of(artifact: Artifact, parameters: Sequence[Parameter]) -> "SizedCall | None":
+        """None where all sizes are known."""
+        needed = artifact.sizes or artifact.counts
+        return SizedCall(artifact, parameters) if needed else None
+
+    def take(self, args: Sequence[object]) -> tuple[list[np.ndarray], list[int], Layout]:
+        """Arrays that a kernel may read, without those of the sizes; the addresses of all inputs.
 
         args: a value for each input of the model, in order.
 
@@ -43,21 +74,50 @@ class SizedArguments:
             RangeError: an index leads out of its tensor.
             DeviceError: there is no memory.
         """
-        pairs = zip(self._parameters, args, strict=True)
-        values: list[Any] = [p.sized_array(v) if p.tensor.extents else v for p, v in pairs]
-        counts = self._counts(values)
+        key = tuple([(v.shape, v.dtype) if type(v) is _Array else None for v in args])
+        layout = self._layouts.get(key)
+        if layout is None:
+            args = self._arrays(args)
+            layout = self._layout(args)
+            if None not in key:
+                if len(self._layouts) >= _MOST_LAYOUTS:
+                    self._layouts.clear()
+                self._layouts[key] = layout
         arrays, bases = [], []
-        for parameter, value in zip(self._parameters, values, strict=True):
-            cut_short = parameter.tensor.extents and value.shape != parameter.shape
-            taken = self._padded if cut_short else Parameter.take
-            array, start = taken(parameter, value)
+        for number, box in enumerate(layout.boxes):
+            value: Any = args[number]
+            if box is None:
+                array, start = self._parameters[number].take(value)
+            else:
+                array, start = self._padded(number, value, box)
             arrays.append(array)
             bases.append(start)
-        told = np.array([counts[symbol.name] for symbol in self.sizes], np.int64)
-        first = address(told)
-        arrays += [told[n : n + 1].reshape(()) for n in range(len(told))]
-        bases += [first + 8 * n for n in range(len(told))]
-        return arrays, bases, counts
+        return arrays, [*bases, *layout.addresses], layout
+
+    def _arrays(self, args: Sequence[object]) -> list[Any]:
+        """What numpy makes of arguments that have a size at run time."""
+        pairs = zip(self._parameters, args, strict=True)
+        return [p.sized_array(v) if p.tensor.extents else v for p, v in pairs]
+
+    def _layout(self, values: Sequence[Any]) -> Layout:
+        counts = self._counts(values)
+        boxes = [
+            tuple(map(slice, value.shape))
+            if parameter.tensor.extents and value.shape != parameter.shape
+            else None
+            for parameter, value in zip(self._parameters, values, strict=True)
+        ]
+        sizes = np.array([counts[symbol.name] for symbol in self._sizes], np.int64)
+        places = tuple(address(sizes) + 8 * n for n in range(len(sizes)))
+        return Layout(counts, sizes, places, tuple(boxes), tuple(self._cuts(counts)))
+
+    def _cuts(self, counts: Counts) -> Iterator[Box | None]:
+        for tensor in self._outputs:
+            names = {
+                symbol.name for extent in tensor.extents if extent for symbol in extent.symbols
+            }
+            shape = tensor.shape_at(counts) if names <= counts.keys() else tensor.shape
+            yield None if shape == tensor.shape else tuple(map(slice, shape))
 
     def _counts(self, values: Sequence[Any]) -> Counts:
         """By the axes that are one count; all others have to agree."""
@@ -93,56 +153,50 @@ class SizedArguments:
                 )
         return counts
 
-    def _padded(self, parameter: Parameter, value: np.ndarray) -> tuple[np.ndarray, int]:
+    def _padded(self, number: int, value: np.ndarray, box: Box) -> tuple[np.ndarray, int]:
         """A copy at the bounds."""
+        parameter = self._parameters[number]
         parameter.check_range(value)
-        try:
-            array = aligned_empty(parameter.shape, parameter.dtype)
-        except MemoryError:
-            raise DeviceError(
-                f"call: no memory for {parameter.tensor.nbytes} bytes of an input; free some memory"
-            ) from None
-        array[...] = np.asarray(self.beyond).astype(parameter.dtype)
-        array[tuple(map(slice, value.shape))] = value
-        array = parameter.as_read(array)
-        return array, address(array)
-
-
-class SizedCall:
-    """The memory of calls of a model whose sizes are known at run time."""
-
-    def __init__(self, artifact: Artifact, parameters: Sequence[Parameter]) -> None:
-        """parameters: of all inputs."""
-        self._outputs, self._counts = artifact.outputs, artifact.counts
-        self._inputs = artifact.given
-        self._names = [t.name for t in artifact.inputs if t.size is not None]
-        self._arguments = SizedArguments(parameters, artifact.sizes)
-        self.take = self._arguments.take
-        self._count = Results((), np.dtype(np.int64))
-
-    @staticmethod
-    def of(artifact: Artifact, parameters: Sequence[Parameter]) -> "SizedCall | None":
-        """None where all sizes are known."""
-        needed = artifact.sizes or artifact.counts
-        return SizedCall(artifact, parameters) if needed else None
+        array, start = self._makes[number].new()
+        fill = np.asarray(self.beyond).astype(parameter.dtype)
+        for axis, part in enumerate(box):
+            if part.stop != parameter.shape[axis]:
+                array[(*box[:axis], slice(part.stop, None))] = fill
+        array[box] = value
+        if parameter.filled is not None:
+            array = parameter.as_read(array)
+            start = address(array)
+        return array, start
 
     def new_counts(self) -> tuple[list[np.ndarray], list[int]]:
         """Memory for the sizes that the model computes, and its addresses."""
-        made = [self._count.new() for _ in self._counts]
+        made = [self._count.new() for _ in self._computed]
         return [array for array, _ in made], [start for _, start in made]
 
     def cut(
-        self, outputs: Sequence[np.ndarray], counts: Counts, counted: Sequence[np.ndarray]
+        self, outputs: Sequence[np.ndarray], layout: Layout, counted: Sequence[np.ndarray]
     ) -> list[np.ndarray]:
-        """The parts of the results that are there. counted: what `new_counts` made, filled."""
-        found = zip(self._counts, counted, strict=True)
-        counts = {**counts, **{symbol.name: int(number) for symbol, number in found}}
-        pairs = zip(self._outputs, outputs, strict=True)
-        return [cut(tensor, array, counts) for tensor, array in pairs]
+        """The parts of the results that are there, each in one piece of memory.
+
+        counted: what `new_counts` made, filled.
+
+        Raises:
+            ArtifactError: one would be larger than the whole.
+        """
+        cuts = layout.cuts
+        if counted:
+            found = zip(self._computed, counted, strict=True)
+            counts = {**layout.counts, **{symbol.name: int(number) for symbol, number in found}}
+            cuts = tuple(self._cuts(counts))
+        parts = []
+        for array, box in zip(outputs, cuts, strict=True):
+            part = array if box is None else array[box]
+            parts.append(part if part.flags.c_contiguous else part.copy())
+        return parts
 
     def with_bounds(self, inputs: Arrays | None) -> Arrays | None:
         """Arrays to be bound with the sizes behind them: the bounds."""
-        bounds = [np.array(symbol.high, np.int64) for symbol in self._arguments.sizes]
+        bounds = [np.array(symbol.high, np.int64) for symbol in self._sizes]
         if inputs is None:
             made = [aligned_empty(t.shape, t.numpy_dtype()) for t in self._inputs]
             for array in made:
@@ -153,15 +207,3 @@ class SizedCall:
         if len(inputs) == len(self._inputs):
             return [*inputs, *bounds]
         return inputs
-
-
-def cut(tensor: Tensor, array: np.ndarray, counts: Counts) -> np.ndarray:
-    """The part of a result that is there, in one piece of memory.
-
-    Raises:
-        ArtifactError: it would be larger than the whole.
-    """
-    if not tensor.extents:
-        return array
-    part = array[tuple(map(slice, tensor.shape_at(counts)))]
-    return part if part.flags.c_contiguous else part.copy()

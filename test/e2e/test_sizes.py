@@ -19,14 +19,14 @@ import rcompiler
 from rcompiler.errors import ArtifactError, InvalidModel, RangeError, ShapeError, UnsupportedOp
 from rcompiler.frontend import import_onnx
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.sized_arguments import SizedArguments
+from rcompiler.runtime.sized_arguments import SizedCall
 
 OPTIONS = {"cache": False, "device": "default", "eus": 2}
 
 
 @pytest.fixture(autouse=True)
 def poison(monkeypatch):
-    monkeypatch.setattr(SizedArguments, "beyond", np.nan)
+    monkeypatch.setattr(SizedCall, "beyond", np.nan)
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
@@ -300,3 +300,11 @@ def test_edited_signatures_are_refused(two):
         assert old in text, old
         with pytest.raises((InvalidModel, ArtifactError)):
             rcompiler.compile_schedule(text.replace(old, new), weights, cache=False)
+
+
+def test_a_size_does_not_make_vectors_short():
+    """It is 64 bits wide, and one number for all lanes."""
+    text = f"{HEAD} g (float[64, n] x) => (float[64, n] y) {{ y = Softmax(x) }}"
+    model = compiled(text, {"n": range(1, 257)}, target="cpu:v4")
+    assert "lanes = 16 : i64" in model.stage("rkernel")
+    assert "lanes = 8 : i64" not in model.stage("rkernel")

@@ -363,6 +363,8 @@ def tensor_expr(
         _access(value, traced.reads[k], traced, counted, traced.words.get(k, 1))
         for k, value in enumerate(leaves)
     ]
+    # a size that positions are compared with is no vector
+    wide = [a for a, leaf in zip(inputs, leaves, strict=True) if not _is_size(leaf)]
     cores = [core_of(r)[0] for r in results]
     outputs = [
         roller.TensorAccess(
@@ -382,15 +384,17 @@ def tensor_expr(
         ops=counted.ops if traced.has_reduction else max(counted.epilogue_ops, 1.0),
         epilogue_ops=counted.epilogue_ops if traced.has_reduction else 0.0,
         # products of narrow elements are summed in f32 or i32
-        compute_bytes=max(
-            4 if traced.is_product else 1, *(a.itemsize for a in (*inputs, *outputs))
-        ),
+        compute_bytes=max(4 if traced.is_product else 1, *(a.itemsize for a in (*wide, *outputs))),
         in_parts=len(results) == 1 and sums_in_parts(results[0]) is not None,
         dot=traced.dot,
         periods=tuple(sorted(traced.periods.items())),
         sweeps=_sweeps(results),
         abreast=traced.abreast,
     )
+
+
+def _is_size(value: ir.Value) -> bool:
+    return not shape_of(value) and str(element_of(value)) == "i64"
 
 
 def _axes(results: Sequence[ir.Value], traced: Traced, counted: Arithmetic) -> list[roller.Axis]:
