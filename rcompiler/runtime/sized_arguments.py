@@ -94,6 +94,12 @@ class SizedCall:
             bases.append(start)
         return arrays, [*bases, *layout.addresses], layout
 
+    def take_all(self, args: Sequence[object]) -> tuple[list[Any], Layout]:
+        """Arrays at the bounds for all inputs, those of the sizes last. Raises as `take`."""
+        arrays, _, layout = self.take(args)
+        sizes = layout.sizes
+        return [*arrays, *(sizes[n : n + 1].reshape(()) for n in range(len(sizes)))], layout
+
     def _arrays(self, args: Sequence[object]) -> list[Any]:
         """What numpy makes of arguments that have a size at run time."""
         pairs = zip(self._parameters, args, strict=True)

@@ -302,6 +302,22 @@ def test_edited_signatures_are_refused(two):
             rcompiler.compile_schedule(text.replace(old, new), weights, cache=False)
 
 
+def test_gpus_take_sizes_too():
+    with compiled(TWO, RANGES, target="cuda:emulated") as model:
+        for n, m in ((2, 1), (5, 8), (3, 4)):
+            assert_right(model, n, m)
+        with pytest.raises(ShapeError, match="6 elements"):
+            model(*arrays(6, 3))
+        with pytest.raises(ShapeError, match="known at run time only"):
+            model.on_device(*arrays(2, 2))
+        binding = model.bind()
+        x, y = arrays(5, 8)
+        binding.inputs[0].write(x)
+        binding.inputs[1].write(y)
+        binding()
+        np.testing.assert_allclose(binding.outputs[0].numpy(), x.T @ y, 1e-5, 1e-5)
+
+
 def test_a_size_does_not_make_vectors_short():
     """It is 64 bits wide, and one number for all lanes."""
     text = f"{HEAD} g (float[64, n] x) => (float[64, n] y) {{ y = Softmax(x) }}"

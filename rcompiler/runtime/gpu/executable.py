@@ -23,6 +23,7 @@ from rcompiler.runtime.gpu.resident import Resident
 from rcompiler.runtime.held import HeldModel
 from rcompiler.runtime.memory import Results
 from rcompiler.runtime.outputs import Outputs, named
+from rcompiler.runtime.sized_arguments import SizedCall
 
 Arguments = Sequence[object] | Mapping[str, object]
 
@@ -96,10 +97,16 @@ class GpuExecutable(HeldModel):
         if not 0 < wait_limit_s <= 3600:
             raise DeviceError(f"wait_limit_s={wait_limit_s!r}: give seconds above 0, at most 3600")
         self._artifact = artifact
-        self.inputs, self.outputs = artifact.inputs, artifact.outputs
+        if artifact.counts:
+            raise ArtifactError(
+                f"the model computes sizes of its results ('{artifact.counts[0].name}'), which "
+                "programs for GPUs do not tell; compile it for a CPU"
+            )
+        self.inputs, self.outputs = artifact.given, artifact.outputs
         self.eus = max((program.eus for program in artifact.programs), default=1)
         self._image, self._limit_s = artifact.image, wait_limit_s
         self._parameters = parameters(artifact.inputs, artifact.ranges)
+        self._sized = SizedCall.of(artifact, self._parameters)
         self._results = [Parameter(tensor, "output") for tensor in self.outputs]
         self._names = tuple(tensor.name for tensor in self.outputs)
         self._new = [Results(p.shape, p.dtype) for p in self._results]
@@ -132,12 +139,18 @@ class GpuExecutable(HeldModel):
             DeviceError: there is no device, it cannot run the model (not enough memory, or not all
                 blocks at once), the model is closed, or the schedule stopped: who waited for whom.
         """
-        given = self._take(call_arguments(self.inputs, args, kwargs))
+        values, layout = call_arguments(self.inputs, args, kwargs), None
+        if self._sized is not None:
+            values, layout = self._sized.take_all(values)
+        given = self._take(values)
         with self._lock:
             loaded = self._ready()
             loaded.launch(self._places(loaded, given), loaded.outputs)
             pairs = zip(self._new, loaded.outputs, strict=True)
-            return named(self._names, [self._read(*pair) for pair in pairs])
+            results = [self._read(*pair) for pair in pairs]
+        if self._sized is not None and layout is not None:
+            results = self._sized.cut(results, layout, [])
+        return named(self._names, results)
 
     def on_device(self, *args: object, **kwargs: object) -> Outputs[DeviceArray]:
         """Run one inference and leave the outputs on the device.
@@ -150,10 +163,15 @@ class GpuExecutable(HeldModel):
                 libraries, and further calls, read them in place.
 
         Raises:
-            ShapeError: as of a call.
+            ShapeError: as of a call, or sizes are known at run time only.
             RangeError: as of a call.
             DeviceError: as of a call.
         """
+        if self._sized is not None:
+            raise ShapeError(
+                "the shapes of the results are known at run time only, and arrays on the device "
+                "are of their bounds; call the model, or bind it"
+            )
         given = self._take(call_arguments(self.inputs, args, kwargs))
         with self._lock:
             loaded = self._ready()
@@ -181,6 +199,11 @@ class GpuExecutable(HeldModel):
             DeviceError: there is no device, or no memory, or the model is closed.
         """
         given = None
+        if self._sized is not None and inputs is not None:
+            raise ShapeError(
+                "sizes are known at run time only, and bind() makes the memory of all inputs, "
+                "those of the sizes behind them; write to that"
+            )
         if inputs is not None:
             named = inputs if isinstance(inputs, Mapping) else {}
             listed = () if named else list(inputs)
@@ -196,7 +219,7 @@ class GpuExecutable(HeldModel):
     def needs(self) -> DeviceNeeds:
         """What a device must have to run the model."""
         artifact, image = self.artifact, self._image
-        outer = sum(tensor.nbytes for tensor in (*self.inputs, *artifact.written))
+        outer = sum(tensor.nbytes for tensor in (*artifact.inputs, *artifact.written))
         memory = artifact.arena_bytes + artifact.constants.size + outer
         block = image.threads, image.shared
         return DeviceNeeds(image.chip, self._blocks, *block, memory, bool(image.cubin))
@@ -247,10 +270,11 @@ class GpuExecutable(HeldModel):
         return found
 
     def _new_inputs(self) -> list[DeviceArray | ForeignArray]:
-        """Zeroed arrays for a binding."""
+        """Zeroed arrays for a binding; those of sizes have their bounds."""
         made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._parameters]
-        for array in made:
-            array.write(np.zeros(array.shape, array.dtype))
+        for array, parameter in zip(made, self._parameters, strict=True):
+            size = parameter.tensor.size
+            array.write(np.full(array.shape, size.high if size else 0, array.dtype))
         return list(made)
 
     def _bound(
