@@ -74,6 +74,11 @@ def gather_nd(g: Maker, op: str) -> None:
 _REDUCTIONS = (None, "none", "add", "mul", "max", "min")
 
 
+def data(g: Maker, array: np.ndarray, dtype: str) -> Value:
+    """These numbers: a constant, or an input, so that the model counts what it makes of them."""
+    return g.fixed(array, dtype) if g.chance(0.4) else g._input(array, dtype)
+
+
 @generator("ScatterElements")
 def scatter_elements(g: Maker, op: str) -> None:
     reduction = g.pick(_REDUCTIONS)
@@ -145,19 +150,25 @@ def compress(g: Maker, op: str) -> None:
     axis = g.int(-x.rank, x.rank - 1) if g.chance(0.7) else None
     size = x.array.size if axis is None else x.shape[axis]
     kept = g.numbers.random(g.int(1, min(size, 9))) < 0.6
-    g.node(op, [x, g.fixed(kept, "bool")], axis=axis)
+    [rows] = g.node(op, [x, data(g, kept, "bool")], axis=axis)
+    if g.chance(0.3):
+        g.node("Concat", [rows, x, rows] if axis is not None else [rows, rows], axis=axis or 0)
 
 
 @generator("NonZero")
 def non_zero(g: Maker, op: str) -> None:
     kinds = [t for t in g.types(op) if t in EVERY]
-    g.node(op, [g.value(kinds, (1, 3), constant=True)])
+    x = g.value(kinds, (1, 3), empty=False)
+    [where] = g.node(op, [x])
+    if g.chance(0.5):
+        [rows] = g.node("Transpose", [where])
+        g.node("GatherND", [x, rows])
 
 
 @generator("Unique")
 def unique(g: Maker, op: str) -> None:
     dtype = g.dtype([t for t in g.types(op) if t in NUMBERS and t not in ("bfloat16",)])
-    x = g.fixed(g.numbers.integers(0, 4, g.shape(1, 2, empty=False)), dtype)
+    x = data(g, g.numbers.integers(0, 4, g.shape(1, 2, empty=False)), dtype)
     axis = g.int(0, x.rank - 1) if g.chance(0.4) else None
     g.node(op, [x], g.int(1, 4), axis=axis, sorted=g.pick([None, 0, 1]))
 
@@ -166,7 +177,7 @@ def unique(g: Maker, op: str) -> None:
 def top_k(g: Maker, op: str) -> None:
     x = g.value([t for t in g.types(op, "T") if t in NUMBERS], rank=(1, 4), empty=False)
     axis = g.int(-x.rank, x.rank - 1)
-    k = g.fixed(np.array([g.int(1, x.shape[axis])], np.int64))
+    k = data(g, np.array([g.int(1, x.shape[axis])], np.int64), "int64")
     g.node(op, [x, k], 2, axis=axis, largest=g.pick([None, 0, 1]))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from fuzz.catalog import generator
 from fuzz.maker import FLOATS, NUMBERS, Maker, Value
+from fuzz.ops.indexing import data
 
 _MODES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
           "asymmetric", "tf_crop_and_resize")  # fmt: skip
@@ -108,20 +109,20 @@ def max_roi(g: Maker, op: str) -> None:
 
 
 def boxes(g: Maker, batch: int, count: int) -> Value:
-    """[batch, count, 4] of float32 constants: corners of boxes in [0, 1]."""
+    """[batch, count, 4] of float32: corners of boxes in [0, 1]."""
     first = g.numbers.uniform(0, 0.7, (batch, count, 2))
     extent = g.numbers.uniform(0.05, 0.3, (batch, count, 2))
-    return g.fixed(np.concatenate([first, first + extent], 2), "float32")
+    return data(g, np.concatenate([first, first + extent], 2), "float32")
 
 
 @generator("NonMaxSuppression")
 def suppression(g: Maker, op: str) -> None:
     batch, classes, count = g.int(1, 2), g.int(1, 2), g.int(1, 8)
-    scores = g.fixed(g.numbers.permutation(batch * classes * count).reshape(batch, classes, count)
-                     / 64 + 0.1, "float32")  # fmt: skip
-    given = [g.fixed(np.array([g.int(1, 4)], np.int64))]
+    ranks = g.numbers.permutation(batch * classes * count).reshape(batch, classes, count)
+    scores = data(g, ranks / 64 + 0.1, "float32")
+    given = [data(g, np.array([g.int(1, 4)], np.int64), "int64")]
     if g.chance(0.7):
-        given.append(g.fixed(np.array([g.random.uniform(0.2, 0.8)]), "float32"))
+        given.append(data(g, np.array([g.random.uniform(0.2, 0.8)]), "float32"))
         if g.chance(0.5):
-            given.append(g.fixed(np.array([0.2]), "float32"))
+            given.append(data(g, np.array([0.2]), "float32"))
     g.node(op, [boxes(g, batch, count), scores, *given], center_point_box=g.pick([None, 0, 1]))
