@@ -12,13 +12,16 @@ from .builder import Value
 from .registry import Context
 
 
-def room_for(ctx: Context, most: int) -> int:
-    """How many elements the node has room for, where there are ``most`` at most: what the caller
-    gives as the bound of one of its results.
-    """
-    given = [ctx.b.limits[name] for name in ctx.outputs if name in ctx.b.limits]
+def given_room(ctx: Context) -> int | None:
+    """What the caller gives as the bound of one of the node's results."""
     ctx.b.limited.update(name for name in ctx.outputs if name)
-    return min([most, *given])
+    return min((ctx.b.limits[name] for name in ctx.outputs if name in ctx.b.limits), default=None)
+
+
+def room_for(ctx: Context, most: int) -> int:
+    """How many elements the node has room for, where there are ``most`` at most."""
+    given = given_room(ctx)
+    return most if given is None else min(most, given)
 
 
 def counted(ctx: Context, count: Value, room: int, most: int) -> Extent:

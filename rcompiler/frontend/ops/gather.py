@@ -15,6 +15,7 @@ import numpy as np
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value, dims
+from rcompiler.frontend.ops.run_time_range import range_at_run_time
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
 from rcompiler.frontend.sized import bare
@@ -232,9 +233,10 @@ def _eye_like(ctx: Context) -> Value:
 
 @lowering("Range")
 def _range(ctx: Context) -> Value:
-    """``start + i * delta`` below ``limit``; its length decides shapes, so all are constants."""
-    why = "it decides the result's shape"
-    start, limit, delta = (ctx.const(i, why).reshape(()) for i in range(3))
+    """``start + i * delta`` below ``limit``."""
+    if any(ctx.input(i).const is None for i in range(3)):
+        return range_at_run_time(ctx)
+    start, limit, delta = (ctx.input(i).array.reshape(()) for i in range(3))
     if delta == 0:
         raise ctx.shape_error("delta is zero")
     dtype = ctx.input(0).dtype

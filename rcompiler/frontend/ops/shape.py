@@ -10,6 +10,7 @@ import numpy as np
 from rcompiler.frontend import dtypes, load
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, broadcast_shapes
+from rcompiler.frontend.ops.run_time_slice import slice_at_run_time
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
 
@@ -116,6 +117,8 @@ def _split(ctx: Context) -> list[Value]:
 @lowering("Slice")
 def _slice(ctx: Context) -> Value:
     x = ctx.input(0)
+    if any(value is not None and value.const is None for value in map(ctx.optional, (1, 2))):
+        return slice_at_run_time(ctx)
     starts, ends = ctx.ints(1, "starts", []), ctx.ints(2, "ends", [])
     axes = ctx.axes(ctx.ints(3, "axes", None) or list(range(len(starts))), x.rank)
     steps = ctx.ints(4, "steps", None) or [1] * len(starts)

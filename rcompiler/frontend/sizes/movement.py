@@ -10,6 +10,7 @@ import numpy as np
 from rcompiler.frontend import dtypes, load
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend.ops.run_time_slice import slice_at_run_time
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.scalar import Scalar
 from rcompiler.frontend.sized import bare, extent_of
@@ -117,6 +118,17 @@ def _split(ctx: Context, lower: Lowering) -> Results:
 
 @rule("Slice")
 def _slice(ctx: Context, lower: Lowering) -> Results:
+    """By what is known of the sizes; else its own size is counted at run time."""
+    given = [value for value in map(ctx.optional, (1, 2)) if value is not None]
+    if any(value.const is None and value.elements is None for value in given):
+        return slice_at_run_time(ctx)
+    try:
+        return _sliced(ctx)
+    except SizeAtRunTime:
+        return slice_at_run_time(ctx)
+
+
+def _sliced(ctx: Context) -> Value:
     x = ctx.input(0)
     starts, ends = sizes_of(ctx, 1, "starts", []), sizes_of(ctx, 2, "ends", [])
     axes = ctx.axes(ctx.ints(3, "axes", None) or list(range(len(starts))), x.rank)
@@ -267,6 +279,8 @@ def _constant_of_shape(ctx: Context, lower: Lowering) -> Results:
 @rule("Range")
 def _range(ctx: Context, lower: Lowering) -> Results:
     b = ctx.b
+    if any(ctx.input(i).const is None and ctx.input(i).elements is None for i in range(3)):
+        return lower(ctx)
     start, limit, step = (_scalar(ctx, i) for i in range(3))
     if not isinstance(step, int) or not step:
         raise SizeAtRunTime(f"the step is {step}")

@@ -1,0 +1,84 @@
+"""Range with operands that are known at run time only."""
+
+from __future__ import annotations
+
+from rcompiler.errors import UnsupportedOp
+from rcompiler.frontend import bounds, dtypes
+from rcompiler.frontend.body import Body
+from rcompiler.frontend.builder import Value
+from rcompiler.frontend.counted import counted, given_room, room_for
+from rcompiler.frontend.registry import Context
+from rcompiler.frontend.scalar import Scalar
+
+
+def range_at_run_time(ctx: Context) -> Value:
+    """``start + i * delta`` below ``limit``, as many as the bounds of the operands allow, or as a
+    caller says.
+    """
+    b, operands = ctx.b, [ctx.input(i) for i in range(3)]
+    if any(value.size != 1 for value in operands):
+        raise ctx.shape_error("start, limit and delta are one number each")
+    start, limit, delta = (b.reshape(value, []) for value in operands)
+    dtype, whole = start.dtype, dtypes.limits("int64")[1]
+    most = _most(start, limit, delta)
+    if most is None:
+        if given_room(ctx) is None:
+            raise _without_bound(ctx)
+        most = int(whole)
+    room = room_for(ctx, most)
+    ctx.check_size([room], dtype)
+    count = _count_of_floats if dtypes.is_float(dtype) else _count_of_integers
+    reader = f"{ctx.op} '{ctx.name}'"
+    zero = b.elementwise(lambda s, step: s.cast(step.eq(0), "int64"), delta, dtype="int64")
+    b.expect(zero, 0, 0, reader, delta, f"{reader} has a delta of zero")
+
+    def number(s: Body, start: Scalar, limit: Scalar, delta: Scalar) -> Scalar:
+        return count(s, start, limit, delta, most)
+
+    found = b.elementwise(number, start, limit, delta, dtype="int64")
+    extent = counted(ctx, found, room, most)
+    wide = "float64" if dtypes.is_float(dtype) else "int64"
+
+    def element(s: Body, first: Scalar, step: Scalar) -> Scalar:
+        place = s.cast(s.cast(s.index(0), "int64"), wide)
+        return s.cast(s.cast(first, wide) + place * s.cast(step, wide), dtype)
+
+    return b.sized(b.tabulate([room], dtype, element, (start, ""), (delta, "")), [extent])
+
+
+def _without_bound(ctx: Context) -> UnsupportedOp:
+    """The first operand that is no constant is asked for, or a bound."""
+    index = next(i for i in range(3) if ctx.input(i).const is None)
+    name = next(name for name in ctx.outputs if name)
+    return ctx.run_time(
+        index, f"it decides the result's shape, unless bounds={{'{name}': ...}} does"
+    )
+
+
+def _most(start: Value, limit: Value, delta: Value) -> int | None:
+    """How many numbers there are at most; None where nothing is known of one of the operands."""
+    told = [value.bounds for value in (start, limit, delta)]
+    if any(own is None or own == bounds.of_type(start.dtype) for own in told):
+        return None
+    (low, high), (first, last), steps = (own or (0, 0) for own in told)
+    found = 0
+    if steps[1] > 0:
+        found = max(found, -((low - last) // max(steps[0], 1)))
+    if steps[0] < 0:
+        found = max(found, -((first - high) // max(-steps[1], 1)))
+    return found
+
+
+def _count_of_integers(s: Body, start: Scalar, limit: Scalar, delta: Scalar, most: int) -> Scalar:
+    start, limit, delta = (s.cast(each, "int64") for each in (start, limit, delta))
+    up = delta > 0
+    distance = s.select(up, limit - start, start - limit)
+    step = s.maximum(s.select(up, delta, 0 - delta), 1)
+    return s.clamp(s.select(distance > 0, (distance - 1) / step + 1, 0), 0, most)
+
+
+def _count_of_floats(s: Body, start: Scalar, limit: Scalar, delta: Scalar, most: int) -> Scalar:
+    """In f64, as of constants; of a quotient that is no number none."""
+    start, limit, delta = (s.cast(each, "float64") for each in (start, limit, delta))
+    found = s.ceil((limit - start) / delta)
+    return s.cast(s.bounded(found, 0.0, float(min(most, 1 << 53))), "int64")
