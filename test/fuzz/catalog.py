@@ -65,9 +65,9 @@ def generators() -> dict[Key, Generator]:
 
 @cache
 def supported() -> frozenset[Key]:
-    """Every operator of the standard that the frontend translates: with a lowering or a handler of
-    its own, or by the body that the standard gives it. Those of onnxruntime, of which the standard
-    has no schema, are compared with it (test/frontend/test_contrib_*.py)."""
+    """Every operator that the frontend translates: with a lowering or a handler of its own, by the
+    body that the standard gives it, or by one of `contrib`. The quantised ones of onnxruntime have
+    graphs of their own (`quantised`)."""
     lowered = {key for key in registry.names() if key[1] != contrib.DOMAIN}
     own = lowered | {(op, "") for op in control._TABLE}
     bodies = {
@@ -75,7 +75,7 @@ def supported() -> frozenset[Key]:
         for schema in onnx.defs.get_all_schemas()
         if schema.has_function or schema.has_context_dependent_function
     }
-    return frozenset(own | bodies)
+    return frozenset(own | bodies | {(op, contrib.DOMAIN) for op in contrib.OPERATORS})
 
 
 def schema_of(op: str, domain: str, opset: int) -> onnx.defs.OpSchema:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
 from onnx import AttributeProto, FunctionProto, NodeProto
 
 from rcompiler.errors import Gap
-from rcompiler.frontend import contrib
+from rcompiler.frontend import contrib, dtypes
 from rcompiler.frontend.value import Value
 
 
 def body_nodes(
-    node: NodeProto, given: Mapping[str, Value] | None = None
+    node: NodeProto, given: Mapping[str, np.ndarray] | None = None
 ) -> tuple[list[NodeProto], int]:
     """The nodes of standard operators, with names of their own for what is between them, and the
     opset that they are of. given: the node's operands, by name.
 
     Raises ValueError of an operator, or of a form of it, that has none.
     """
-    operands = [(given or {}).get(name) if name else None for name in node.input]
+    operands = [_operand((given or {}).get(name)) for name in node.input]
     function = contrib.contrib_body(node, operands, lambda *why: Gap(node.name, node.op_type, *why))
     if function is None:
         raise ValueError(f"{node.op_type} has no body")
@@ -28,6 +29,14 @@ def body_nodes(
     names |= dict(zip(function.output, node.output, strict=False))
     nodes = [_renamed(inner, node, function, names) for inner in function.node]
     return nodes, function.opset_import[0].version
+
+
+def _operand(array: np.ndarray | None) -> Value | None:
+    """What a body may depend on: type, shape and elements."""
+    if array is None:
+        return None
+    array = np.asarray(array)
+    return Value("", array.shape, dtypes.name_of(array), const=array)
 
 
 def _renamed(

@@ -8,6 +8,7 @@ be told from rounding, however ill conditioned, and a result that jumps is not d
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -169,9 +170,10 @@ def apply(
     """
     needed = {name: arrays[name] for name in reads(node) if name in arrays}
     if node.domain == contrib.DOMAIN:
-        nodes, opset = contrib_nodes.body_nodes(node)
+        nodes, opset = contrib_nodes.body_nodes(node, needed)
         graph = helper.make_graph(nodes, "body", [], [])
-        found = _nodes(graph, needed, {"": opset}, kinds, rounding)
+        inside = None if rounding is None else rounding.of_opset(opset)
+        found = _nodes(graph, needed, {"": opset}, kinds, inside)
         return [found[name] if name else None for name in node.output]
     if node.op_type in _CONTROL:
         pass  # its subgraphs' nodes are promoted one by one
@@ -375,6 +377,12 @@ class _Rounding:
             dims = [max(d.dim_value, 1) for d in info.type.tensor_type.shape.dim]
             self._sizes[info.name] = int(np.prod(dims, dtype=np.int64))
         self._sizes |= {t.name: int(np.prod(t.dims)) for t in model.graph.initializer}
+
+    def of_opset(self, opset: int) -> _Rounding:
+        """The same run, inside of a body whose nodes are of another opset."""
+        inside = copy.copy(self)
+        inside._opsets = {**self._opsets, "": opset}
+        return inside
 
     def operands(
         self, node: NodeProto, arrays: Mapping[str, Any]

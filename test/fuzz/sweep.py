@@ -11,6 +11,7 @@ from functools import cache
 
 from rcompiler.device.cpu import best_level, host_features
 from rcompiler.device.host_flags import LEVELS
+from rcompiler.frontend import contrib
 
 from . import catalog, judge
 from .catalog import Key
@@ -28,10 +29,12 @@ _TRIES = 60  # of seeds, until an input at run time has the type
 
 @cache
 def pairs() -> tuple[tuple[Key, str], ...]:
-    """Operators with each type that the standard allows for one of their inputs."""
+    """Operators with each type that the standard allows for one of their inputs. Not those of
+    onnxruntime's domain, which stand for others of these."""
     return tuple(
         (key, dtype)
         for key, made in catalog.generators().items()
+        if key[1] != contrib.DOMAIN
         for dtype in catalog.input_types(*key, _opset(made.opsets))
     )
 

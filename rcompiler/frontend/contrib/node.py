@@ -158,6 +158,18 @@ class Node:
         """An attribute that the operator declares."""
         return self.attributes[name]
 
+    def attributes_given(self, *without: str) -> dict[str, Any]:
+        """The attributes that the node says something of, as an operator of the standard has them.
+
+        without: names of such that are not the standard's.
+        """
+        names = {attribute.name for attribute in self.node.attribute}.difference(without)
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in self.attributes.items()
+            if name in names
+        }
+
     def has(self, name: str) -> bool:
         """Whether an input is given."""
         return name in self.given

@@ -13,13 +13,13 @@ def _layer(n: Node) -> Result:
     """As the standard's, which has had it since opset 17."""
     inputs = [name for name in ("X", "Scale", "B") if n.has(name)]
     results = len(n.node.output)
-    return n.ops("LayerNormalization", *inputs, results=results, **n.attributes)
+    return n.ops("LayerNormalization", *inputs, results=results, **n.attributes_given())
 
 
 @operator("SimplifiedLayerNormalization", "X:T scale:U", 2, axis=-1, epsilon=1e-5, stash_type=1)
 def _simplified(n: Node) -> Result:
     """Of rows, by the root of their mean square."""
-    return [n.op("RMSNormalization", "X", "scale", **n.attributes), _inverse_root(n, "X")]
+    return [n.op("RMSNormalization", "X", "scale", **n.attributes_given()), _inverse_root(n, "X")]
 
 
 def _inverse_root(n: Node, x: str) -> str | None:

@@ -90,16 +90,6 @@ def _gemm_fast_gelu(n: Node) -> Result:
     return n.op("Gelu", n.add(n.op("MatMul", "X", "W"), "bias"), approximate="tanh")
 
 
-def _window(n: Node) -> dict[str, Any]:
-    """The attributes of a convolution or of a pooling that are not the usual ones."""
-    names = {a.name for a in n.node.attribute} - {"activation", "activation_params"}
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in n.attributes.items()
-        if name in names
-    }
-
-
 def _channels_second(n: Node, x: str, rank: int) -> str:
     return n.transposed(x, 0, rank - 1, *range(1, rank - 1))
 
@@ -114,7 +104,8 @@ def _conv(n: Node, last: bool) -> str:
     if rank < 3:
         raise n.shape_error(f"'X' has {rank} dimensions; 3 or more are expected")
     x = _channels_second(n, "X", rank) if last else "X"
-    x = n.op("Conv", x, "W", *(["B"] if n.has("B") else []), **_window(n))
+    own = n.attributes_given("activation", "activation_params")
+    x = n.op("Conv", x, "W", *(["B"] if n.has("B") else []), **own)
     x = _channels_last(n, x, rank) if last else x
     x = n.add(x, "Z") if "Z" in n.given else x
     name = n.attributes.get("activation", "")
@@ -151,7 +142,7 @@ def _nhwc_max_pool(n: Node) -> Result:
     rank = len(n.shape("x"))
     if rank < 3:
         raise n.shape_error(f"'x' has {rank} dimensions; 3 or more are expected")
-    pooled = n.op("MaxPool", _channels_second(n, "x", rank), **_window(n))
+    pooled = n.op("MaxPool", _channels_second(n, "x", rank), **n.attributes_given())
     return _channels_last(n, pooled, rank)
 
 
@@ -161,7 +152,7 @@ def _nhwc_max_pool(n: Node) -> Result:
 )  # fmt: skip
 def _conv_transpose(n: Node) -> Result:
     """ConvTranspose, with pads that are known while compiling."""
-    own = _window(n)
+    own = n.attributes_given()
     if n.has("Pads"):
         own["pads"] = [int(x) for x in n.known("Pads", "they decide the shape").reshape(-1)]
     inputs = ["X", "W", *(["B"] if n.has("B") else [])]
