@@ -107,6 +107,7 @@ class Core:
         self.arguments: list[tuple[Value, str]] = []
         self.ranges: dict[str, Range] = {}  # of graph inputs
         self.expected: list[Expected] = []
+        self.notes: list[str] = []  # what is told of how the model was translated, a line each
         self._watched: list[Expected] = []  # those of the node that is being translated
         self._depends: dict[str, frozenset[str]] = {}
 

@@ -168,7 +168,7 @@ class Interpreter:
         if fn is not None:
             results = self.lower(fn, call)
             small = known and inputs and fold.is_small(node.op_type, inputs, results)
-            if (small or linear) and any(r is not None and r.const is None for r in results):
+            if (small or linear) and any(isinstance(r, Value) and r.const is None for r in results):
                 arrays = evaluate(node, inputs, opsets)
                 if arrays is not None and self._agree(node, arrays, results):
                     return self._folded(node, arrays, results)
@@ -207,11 +207,11 @@ class Interpreter:
         """Folding must not change a type or shape that the lowering promises."""
         wanted = [r for r, n in zip(results, node.output, strict=False) if n]
         return len(wanted) == len(arrays) and all(
-            r is not None and r.shape == a.shape and r.dtype == dtypes.name_of(a)
+            isinstance(r, Value) and r.shape == a.shape and r.dtype == dtypes.name_of(a)
             for r, a in zip(wanted, arrays, strict=True)
         )
 
-    def lower(self, fn: registry.Lowering, call: Call) -> list[Value | None]:
+    def lower(self, fn: registry.Lowering, call: Call) -> list[Any]:
         """Call a lowering; errors that are not ours become ones that name the node."""
         node = call.node
         self.b.at(call.name, node.op_type)
@@ -245,13 +245,13 @@ class Interpreter:
         results = results_of(made)
         note_moved_bytes(fn, context, results)
         for number, value in enumerate(results):
-            if value is not None:
+            if isinstance(value, Value):
                 context.check_size(value.shape, value.dtype)
                 if value.const is None and value.known is None and not context.domain:
                     value.known = bounds.of_result(
                         context.op, context.attributes, context.inputs, value, number
                     )
-        return results
+        return [Unknown(made) if isinstance(made, Gap) else made for made in results]
 
     @staticmethod
     def _made(fn: registry.Lowering, context: Context) -> Value | Sequence[Value | None]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rcompiler.errors import Gap
+
 from .registry import Context, Lowering
 from .value import Quantised, Value
 
@@ -19,12 +21,14 @@ _MOVING = frozenset("Flatten MaxPool Reshape Slice Squeeze Transpose Unsqueeze".
 _BYTES_IN_POOLS = 12  # opset from which on MaxPool takes bytes
 
 
-def results_of(made: Value | Sequence[Value | None]) -> list[Value | None]:
-    """All results of a lowering; None for one that is not wanted."""
+def results_of(made: Value | Sequence[Value | Gap | None]) -> list[Value | Gap | None]:
+    """All results of a lowering; None or a reason for one that is not made."""
     return [made] if isinstance(made, Value) else list(made)
 
 
-def note_moved_bytes(lower: Lowering, context: Context, results: Sequence[Value | None]) -> None:
+def note_moved_bytes(
+    lower: Lowering, context: Context, results: Sequence[Value | Gap | None]
+) -> None:
     """Note which integers the result of a node was dequantised from, if it moves such a tensor."""
     first = context.inputs[0] if context.inputs else None
     if context.op not in _MOVING or context.domain or first is None or first.quantised is None:
@@ -33,10 +37,10 @@ def note_moved_bytes(lower: Lowering, context: Context, results: Sequence[Value 
         return
     made, *others = results
     source = first.quantised
-    if made is None or source.axis is not None or any(v is not None for v in others):
+    if not isinstance(made, Value) or source.axis is not None or any(v is not None for v in others):
         return
     if made.const is not None or made.quantised is not None:
         return
     moved = results_of(lower(replace(context, inputs=[source.value, *context.inputs[1:]])))[0]
-    if moved is not None:
+    if isinstance(moved, Value):
         made.quantised = Quantised(moved, source.scale, source.zero, None)

@@ -83,6 +83,8 @@ _REMEDIES = {
     "ImageDecoder": "Decode the image before the model, and feed it the pixels",
     "Gradient": "Export the model with its gradients written out, as training tools do",
     **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"), _TEXT),
+    "CategoryMapper": _TEXT,
+    **dict.fromkeys(("CastMap", "DictVectorizer"), "Feed the model a tensor of numbers, not a map"),
 }
 
 

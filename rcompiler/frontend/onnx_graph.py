@@ -43,7 +43,7 @@ class TensorSpec:
 class Imported:
     """S1 of a model: text, the constants it refers to by key, and its signature. Behind the outputs
     the text has results that check indices, see `index_checks`. notes: what rounding did to
-    weights, a line each. sizes: the counts that the shapes of inputs tell, arguments behind these;
+    weights, and what of the model was left out, a line each. sizes: the counts that the shapes of inputs tell, arguments behind these;
     counts: those that the model computes, results behind the outputs."""
 
     module_text: str
@@ -93,7 +93,7 @@ def import_onnx(
         b.constants,
         tuple(TensorSpec(name, v.shape, v.dtype, v.extents) for name, v in inputs),
         tuple(TensorSpec(name, v.shape, v.dtype, v.extents) for name, v in results),
-        tuple(notes),
+        (*notes, *b.notes),
         tuple(b.told.values()),
         b.sizes_computed(results),
     )

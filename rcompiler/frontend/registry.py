@@ -18,12 +18,14 @@ from rcompiler.errors import Gap, InvalidModel, ShapeError, UnsupportedOp
 from . import dtypes, load
 from .builder import Builder, Value
 
-Lowering = Callable[["Context"], "Value | Sequence[Value | None]"]
+Lowering = Callable[["Context"], "Value | Sequence[Value | Gap | None]"]
 _TABLE: dict[tuple[str, str], Lowering] = {}
 
 
 def lowering(*ops: str, domain: str = "") -> Callable[[Lowering], Lowering]:
-    """Register ``fn(ctx) -> Value | list[Value]`` for one or more ops of a domain."""
+    """Register ``fn(ctx) -> Value | list[Value]`` for one or more ops of a domain. In place of a
+    result that is not made the list has None, or a `Gap` that says why to who reads it.
+    """
 
     def register(fn: Lowering) -> Lowering:
         for op in ops:

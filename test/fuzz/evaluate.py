@@ -33,13 +33,13 @@ EXACT = frozenset(
     "Abs And ArgMax ArgMin ArrayFeatureExtractor Binarizer BitCast BitShift BitwiseAnd BitwiseNot "
     "BitwiseOr BitwiseXor Cast CastLike Ceil CenterCropPad Clip Compress Concat "
     "ConcatFromSequence Constant ConstantOfShape DepthToSpace Dropout Equal Expand EyeLike "
-    "Flatten Floor Gather GatherElements GatherND GlobalMaxPool Greater GreaterOrEqual Hardmax "
-    "Identity If IsInf IsNaN LabelEncoder Less LessOrEqual Loop Max MaxPool MaxRoiPool MaxUnpool "
-    "Min Neg NonZero Not OneHot Optional OptionalGetElement OptionalHasElement Or Pad ReduceMax "
-    "ReduceMin Relu Reshape ReverseSequence Round Scan Scatter SequenceAt SequenceConstruct "
-    "SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape Sign Size Slice SpaceToDepth "
-    "Split SplitToSequence Squeeze TensorScatter Tile TopK Transpose Trilu Unique "
-    "Unsqueeze Where Xor".split()
+    "FeatureVectorizer Flatten Floor Gather GatherElements GatherND GlobalMaxPool Greater "
+    "GreaterOrEqual Hardmax Identity If Imputer IsInf IsNaN LabelEncoder Less LessOrEqual Loop "
+    "Max MaxPool MaxRoiPool MaxUnpool Min Neg NonZero Not OneHot OneHotEncoder Optional "
+    "OptionalGetElement OptionalHasElement Or Pad ReduceMax ReduceMin Relu Reshape "
+    "ReverseSequence Round Scan Scatter SequenceAt SequenceConstruct SequenceEmpty SequenceErase "
+    "SequenceInsert SequenceLength Shape Sign Size Slice SpaceToDepth Split SplitToSequence "
+    "Squeeze TensorScatter Tile TopK Transpose Trilu Unique Unsqueeze Where Xor".split()
 )
 _PRODUCTS = frozenset(
     "MatMul Gemm Conv ConvTranspose DeformConv Einsum LSTM GRU RNN Attention DFT STFT".split()

@@ -33,14 +33,14 @@ def _arg(ctx: Context) -> Value:
     if count:
         where = _place_in_parts(b, x, axis, count, largest, last)
     else:
-        where = _place(b, x, extreme_over(b, x, [axis], largest), axis, last)
+        where = place_of(b, x, extreme_over(b, x, [axis], largest), axis, last)
     out = b.cast(where, "int64")
     if keeps_dims(ctx):
         return b.reshape(out, kept_shape(x, [axis]))
     return out
 
 
-def _place(b: Builder, x: Value, best: Value, axis: int, last: bool) -> Value:
+def place_of(b: Builder, x: Value, best: Value, axis: int, last: bool) -> Value:
     """The first (last) place along an axis that holds ``best``, the extreme there.
 
     With the extreme two plain reductions, which vectors run along and which can be split.
@@ -83,7 +83,7 @@ def _place_in_parts(
     parts = b.reshape(x, [*x.shape[:axis], count, size, *x.shape[axis + 1 :]])
     extremes = extreme_over(b, parts, [axis + 1], largest)
     best = extreme_over(b, extremes, [axis], largest)
-    part = _place(b, extremes, best, axis, last)
+    part = place_of(b, extremes, best, axis, last)
 
     def read(s: Body, number: Scalar) -> Scalar:
         where = [s.index(i) for i in range(x.rank)]
@@ -92,7 +92,7 @@ def _place_in_parts(
 
     shape = [*x.shape[:axis], size, *x.shape[axis + 1 :]]
     inside = b.tabulate(shape, x.dtype, read, (part, kept_dims([axis], x.rank)))
-    place = _place(b, inside, best, axis, last)
+    place = place_of(b, inside, best, axis, last)
     kind = dtypes.position_type(x.shape[axis])
 
     def counted(s: Body, number: Scalar, at: Scalar) -> Scalar:
