@@ -6,6 +6,7 @@ in one temporary folder; `mlir` is a whole module, which has to parse; `text` is
 of HTML directly above a block say more about it:
 
     <!-- not run: why -->     a block that cannot run here
+    <!-- needs: a b -->       a block that runs only where these packages are installed
     <!-- file: even.py -->    the block is written to that file of the folder, too
     <!-- from: s2.mlir -->    the block is an excerpt of that file, which blocks above have made
 """
@@ -15,6 +16,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
@@ -22,7 +24,7 @@ from types import ModuleType
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LANGUAGES = ("python", "sh", "console", "mlir", "text")
-NOTES = ("not run", "file", "from")
+NOTES = ("not run", "needs", "file", "from")
 NOTE = re.compile(r"\s*<!-- ([^:]*?)(?::(.*))?-->\s*$")
 FENCE = re.compile(r"(\s*)```(.*)$")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -96,7 +98,8 @@ def run(found: list[Block], folder: Path) -> None:
     sys.path.insert(0, str(folder))
     try:
         for block in found:
-            if "not run" not in block.notes:
+            needed = block.notes.get("needs", "").split()
+            if "not run" not in block.notes and all(map(find_spec, needed)):
                 _run(block, folder, module)
     finally:
         sys.path.remove(str(folder))

@@ -76,6 +76,16 @@ nothing of this is run
 module { func.func @main() { return } }
 ```
 
+<!-- needs: json no_such_package -->
+```python
+raise RuntimeError("one of the packages is not installed")
+```
+
+<!-- needs: json re -->
+```python
+assert y == 4
+```
+
 <!-- not run: there is no such command -->
 ```sh
 no-such-command && touch wrong.txt
