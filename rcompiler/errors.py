@@ -146,6 +146,10 @@ class OptionalPassWarning(UserWarning):
     """
 
 
+class EagerGraphWarning(UserWarning):
+    """A graph of PyTorch's that is not compiled, and runs operator by operator; it says why."""
+
+
 class IgnoredOptionWarning(UserWarning):
     """An option of another runtime that was given to a session, and changes nothing here."""
 
