@@ -165,8 +165,8 @@ class _Program:
         self._held = [x for x, constant in zip(args, fixed, strict=True) if constant]
         for value in args:
             _check(value)
-        made = functional(*args)  # also says which results are no tensors, and their strides
-        self._made = [
+        made: Any = functional(*args)  # also says which results are no tensors, and their strides
+        self._made: list[Any] = [
             (x.shape, x.stride(), x.dtype) if isinstance(x, torch.Tensor) else x for x in made
         ]
         self._places = [i for i, x in enumerate(made) if isinstance(x, torch.Tensor)]
@@ -177,7 +177,7 @@ class _Program:
         with ThreadPoolExecutor(1) as apart:
             proto = apart.submit(_exported, frozen, args, self._taken).result()
         names = {value.name for value in proto.graph.input}
-        self._model = isolate.compiler()(proto, **options)
+        self._model: Any = isolate.compiler()(proto, **options)
         # An exporter may leave out an input that no node reads.
         self._read = [
             i for i, n in zip(self._taken, _names(self._taken), strict=True) if n in names

@@ -254,7 +254,7 @@ class Interpreter:
         return [Unknown(made) if isinstance(made, Gap) else made for made in results]
 
     @staticmethod
-    def _made(fn: registry.Lowering, context: Context) -> Value | Sequence[Value | None]:
+    def _made(fn: registry.Lowering, context: Context) -> rules.Results:
         """What a lowering makes, by the rule of the operator where sizes are known at run time."""
         if any(map(rules.concerns, context.inputs)):
             rule = rules.find(context.op, context.domain)

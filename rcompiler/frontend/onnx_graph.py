@@ -43,8 +43,9 @@ class TensorSpec:
 class Imported:
     """S1 of a model: text, the constants it refers to by key, and its signature. Behind the outputs
     the text has results that check indices, see `index_checks`. notes: what rounding did to
-    weights, and what of the model was left out, a line each. sizes: the counts that the shapes of inputs tell, arguments behind these;
-    counts: those that the model computes, results behind the outputs."""
+    weights, and what of the model was left out, a line each. sizes: the counts that the shapes of
+    inputs tell, arguments behind these; counts: those that the model computes, results behind the
+    outputs."""
 
     module_text: str
     constants: dict[str, np.ndarray]

@@ -13,14 +13,14 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from rcompiler.errors import UnsupportedOp
+from rcompiler.errors import Gap, UnsupportedOp
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.sized import bare
 from rcompiler.frontend.value import Extents
 from rcompiler.support.extent import Size
 
-Results = Value | Sequence[Value | None]
+Results = Value | Sequence[Value | Gap | None]
 Rule = Callable[[Context, Lowering], Results]
 _TABLE: dict[tuple[str, str], Rule] = {}
 
@@ -83,7 +83,9 @@ def of_whole(
         for number, value in enumerate(ctx.inputs)
     ]
     made = lower(replace(ctx, inputs=given))
-    return [made] if isinstance(made, Value) else list(made)
+    if isinstance(made, Value):
+        return [made]
+    return [None if isinstance(each, Gap) else each for each in made]
 
 
 def with_extents(ctx: Context, made: Sequence[Value | None], *extents: Extents) -> list[Any]:
