@@ -182,7 +182,8 @@ class _Program:
         self._read = [
             i for i, n in zip(self._taken, _names(self._taken), strict=True) if n in names
         ]
-        for tensor, place in zip(self._model.outputs, self._places, strict=True):
+        outputs: Any = self._model.outputs
+        for tensor, place in zip(outputs, self._places, strict=True):
             shape, _, dtype = self._made[place]
             if tensor.shape != tuple(shape) or tensor.dtype != _NAMES.get(dtype, ""):
                 raise UnsupportedOp(
