@@ -47,6 +47,8 @@ class BufferOp(VDevice.Operation, name="buffer"):
         index (i64): of an input or output, the number of the caller's tensor.
         value (elements): of a constant.
         alias_of (symbol): the buffer whose bytes this one views on purpose.
+        over (i64): of an output that is the next value of a state, the number of the input that is
+            its last value, and in whose bytes it lies; all buffers of that output say it.
 
     Example:
         "vdevice.buffer"() {bytes = 32 : i64, index = 0 : i64, kind = "input", offset = 0 : i64,
@@ -72,15 +74,20 @@ class BufferOp(VDevice.Operation, name="buffer"):
         *,
         index: int | None = None,
         value: ir.Attribute | None = None,
+        over: int | None = None,
         loc: Any = None,
         ip: Any = None,
     ) -> "BufferOp":
-        """index: number of the caller's tensor (input, output); value: of a constant."""
+        """index: number of the caller's tensor (input, output); value: of a constant; over: the
+        input that an output lies over.
+        """
         more: dict[str, Value] = {}
         if index is not None:
             more["index"] = index
         if value is not None:
             more["value"] = value
+        if over is not None:
+            more["over"] = over
         return build_op(
             cls,
             loc,
@@ -118,8 +125,12 @@ class BufferOp(VDevice.Operation, name="buffer"):
         for name, kinds in (("index", ("input", "output")), ("value", ("constant",))):
             if (name in self.attributes) != (kind in kinds):
                 yield f"expects '{name}' on {' and '.join(kinds)} only, and always there"
+        if "over" in self.attributes and kind != "output":
+            yield f"expects 'over' on output only, not on {kind}"
         if "index" in self.attributes:
             yield from integer_problems(self, {"index": 0})
+        if "over" in self.attributes:
+            yield from integer_problems(self, {"over": 0})
         if "value" in self.attributes:
             value = self.attributes["value"]
             if not is_elements(value) or value.type != type_:

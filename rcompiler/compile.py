@@ -71,6 +71,7 @@ def compile_onnx(
     buckets: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, Any] | None = None,
     bounds: Mapping[str, int] | None = None,
+    state: Mapping[str, str] | None = None,
     eus: int | None = None,
     policy: str | Callable[..., Any] | None = None,
     kernels: Kernels = "auto",
@@ -116,6 +117,10 @@ def compile_onnx(
             NonMaxSuppression, Compress, Unique, and of TopK where k is no constant) the most that
             there is room for, by the names of such results; all that shape inference allows where
             nothing is said. A call that finds more raises RangeError.
+        state: outputs by the inputs that they are to be in the next call, as in
+            {"past_key_values.*": "present.*"}, where a `*` stands for any text, the same in both.
+            They are no longer inputs and outputs: the model keeps them, in the memory of the device
+            (`model.state`); at the start they are zeros.
         eus: execution units, None for all of the device.
         policy: who schedules: one of `rcompiler.rammer.schedule.POLICIES`, or a function of yours,
             itself or as "module:function" (`rcompiler.rammer.policy`), which the report names; None
@@ -184,10 +189,20 @@ def compile_onnx(
     given = dict(locals())
     if given.pop("fallback") is not None:
         functions = checked_fallbacks(fallback)
+        if state:
+            raise CompilerError(
+                "fallback cuts the model into parts, and state is of a model in one part; leave "
+                "one of the two out"
+            )
         others = {n: x for n, x in given.items() if n not in ("model", "shapes", "values")}
         found = in_pieces(model, shapes, values, functions, partial(compile_onnx, **others))
         return found or compile_onnx(**given)
     budget = checked_budget(tune, tune_budget)
+    if state and tune in ("warmup", "online"):
+        raise CompilerError(
+            f"tune={tune!r} explores plans by calls whose results it compares, and with state no "
+            "two calls are alike; leave it out, or state"
+        )
     if isolate.space_is_scarce():
         if tune == "online":
             raise DeviceError(
@@ -217,6 +232,11 @@ def compile_onnx(
     model = proto = load(model)
     shapes, buckets = with_defaults(proto, shapes, buckets)
     sizes = sizes_of(proto, shapes, buckets)
+    if sizes is not None and state:
+        raise CompilerError(
+            f"state={dict(state)!r}: a state has one size, and the model is for "
+            f"{len(sizes.bindings)} of {', '.join(sizes.symbols)}; give a number for each in shapes"
+        )
     if sizes is not None and len(sizes.bindings) == 1:
         [shapes], sizes = sizes.bindings, None
     if sizes is not None and (len(targets) > 1 or tune in ("warmup", "online")):
@@ -237,7 +257,7 @@ def compile_onnx(
             return tuned_model(model, shapes, values, by, base, chosen, budget, progress)
         steps = CompilationSteps(progress)
         run = Compilation(by, base, steps, one_of_several=len(targets) > 1)
-        artifacts += run.from_onnx(model, shapes, values, chosen, [by])
+        artifacts += run.from_onnx(model, shapes, values, chosen, [by], state)
     return compiled_model(together(artifacts))
 
 

@@ -37,6 +37,7 @@ def _complete(uses: Uses) -> None:
     """Each byte of the outputs is written, for one value."""
     first, end = uses.outputs
     own = uses.writes & (uses.low >= first) & (uses.high <= end) & (uses.low < uses.high)
+    own &= uses.operator >= 0  # not what is there from the start
     low, high = np.sort(uses.low[own]), np.sort(uses.high[own])
     forbid(np.append(first, high) != np.append(low, end), "task", "an output is not written once")
 
@@ -46,6 +47,8 @@ def _pairs(uses: Uses) -> tuple[Ints, Ints]:
     one, two = neighbours(uses.low, uses.high, uses.value, uses.writes, uses.place)
     twice = uses.writes[one] & uses.writes[two] & (uses.value[one] == uses.value[two])
     forbid(twice, "task", "two operators write one value")
+    known = uses.operator[one] < 0  # what is there from the start is over before all others
+    one, two = one[~known], two[~known]
     own = np.flatnonzero(uses.writes & ~uses.disjoint & (uses.run < 0))
     return np.append(one, own), np.append(two, own)
 
@@ -111,12 +114,19 @@ def _in_place(uses: Uses, one: Ints, two: Ints) -> Bools:
 
 def _byte_by_byte(uses: Uses, low: int, high: int) -> None:
     """The values of some bytes, task by task."""
-    work, use = uses.work, np.flatnonzero((uses.low < high) & (low < uses.high))
+    work, near = uses.work, (uses.low < high) & (low < uses.high)
+    use, first = (np.flatnonzero(near & own) for own in (uses.operator >= 0, uses.operator < 0))
     which, task, spans = _spans(uses, uses.access[use], uses.low[use])
     begin, end = spans.clip(low, high).T
     use, task, some = use[which], task + work.begin[uses.operator[use[which]]], begin < end
     use, task, begin, end = use[some], task[some], begin[some], end[some]
-    one, two = neighbours(begin, end, uses.value[use], uses.writes[use], work.place[task])
+    place, count = work.place[task], len(use)
+    # and what is there from the start, of no task and before all of them
+    use, place = np.append(use, first), np.append(place, np.full(len(first), -1))
+    begin = np.append(begin, uses.low[first].clip(low, high))
+    end = np.append(end, uses.high[first].clip(low, high))
+    one, two = neighbours(begin, end, uses.value[use], uses.writes[use], place)
+    one, two = one[one < count], two[one < count]
     wrong = ~work.over(task[one], task[two])
     wrong &= (task[one] != task[two]) | ~_in_place(uses, use[one], use[two])
     _refuse(uses, use[one[wrong]], use[two[wrong]])

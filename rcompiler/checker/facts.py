@@ -35,7 +35,9 @@ class Facts:
     behind it, its launch, and its line (those of one line come after one another); dynamic:
     (launches,) whether EUs take the streams as queues; runs: of each run its operator.
 
-    arena, constants, inputs, outputs, pinned: bytes. clocks: the certificate, integers (segments, 1
+    arena, constants, inputs, outputs, pinned: bytes. updates: (input, output) of each state whose
+    next value is written in the place of its last one, which is there when the first launch begins.
+    clocks: the certificate, integers (segments, 1
     + lines): a turn and how many runs are over of each line.
     """
 
@@ -55,6 +57,7 @@ class Facts:
     outputs: Sequence[int]
     pinned: int
     clocks: NDArray[Any]
+    updates: Sequence[tuple[int, int]] = ()
 
 
 def forbid(wrong: Any, rule: str, text: str) -> None:

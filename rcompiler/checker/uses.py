@@ -9,13 +9,25 @@ _MOST_MEMORIES, _MOST_PINNED = 1 << 14, 1 << 32  # so that addresses stay exact 
 _CONSTANTS, _INPUTS, _PINNED = 1, 2, -1  # bases; inputs and outputs follow one another
 
 
+def _updated(facts: Facts) -> Ints:
+    """(n, 2) bases of the last and the next values of states that are updated in place."""
+    pairs, last, new = facts.updates, [*facts.inputs], [*facts.outputs]
+    right = all(0 <= i < len(last) and 0 <= j < len(new) and last[i] == new[j] for i, j in pairs)
+    right &= all(len({*own}) == len(pairs) for own in zip(*pairs, strict=True))
+    forbid(not right, "notes", "a state has not two values of one size")
+    first = np.array([_INPUTS, _INPUTS + len(last)], np.int64)
+    return np.array(pairs, np.int64).reshape(-1, 2) + first
+
+
 class Uses:
     """Operands of operators, and behind them pinned ones run by run: what lies in the memory of an
     EU the others never see.
 
     operator, access: (n,) of each use the operator, and which of `accesses`; low, high, value,
     writes: its bytes, what is there, and whether it is written there; place: of its first task, in
-    one execution; run: -1 for all runs. What never changes is no use: whoever comes reads it.
+    one execution; run: -1 for all runs. What never changes is no use: whoever comes reads it. What
+    lies in the place of a state that is updated there has one more use each, the last ones: a write
+    in front of all, of no operator (-1).
     """
 
     def __init__(self, facts: Facts, work: Work) -> None:
@@ -26,6 +38,8 @@ class Uses:
         forbid(own != pinned, "buffer", "an operand is pinned, and not for its kernel, or reverse")
         memory = np.array([facts.arena, facts.constants, *facts.inputs, *facts.outputs, MOST])
         starts = np.cumsum(memory) - memory
+        updated = _updated(facts)
+        starts[updated[:, 0]] = starts[updated[:, 1]]  # one place
         forbid(len(memory) > _MOST_MEMORIES, "buffer", "there are too many inputs and outputs")
         within(base + 1, len(memory), "buffer", "an operand lies in no memory")
         within(work.offset, MOST, "buffer", "an operand lies in front of its memory")
@@ -33,6 +47,7 @@ class Uses:
         self.outputs = starts[[_INPUTS + len(facts.inputs), -1]].tolist()
         fixed = (_CONSTANTS <= base) & (base < _INPUTS + len(facts.inputs))
         forbid(fixed & (writes > 0), "buffer", "an operator writes what is only read")
+        fixed &= ~np.isin(base, updated[:, 0])
         low, own = starts[base] + work.offset, np.flatnonzero(fixed & (size > 0))
         own = own[np.argsort(low[own])]
         last = np.maximum.accumulate((low + size)[own])[:-1]
@@ -48,6 +63,19 @@ class Uses:
         self.value, self.low, self.high = work.value[use], low[use], low[use] + size[use]
         self.place = np.minimum.reduceat(work.place, work.begin)[self.operator]
         self._pin(facts, work, box[use])
+        self._begin(updated[:, 0], base[use], starts, memory)
+
+    def _begin(self, updated: Ints, base: Ints, starts: Ints, memory: Ints) -> None:
+        """What lies in the place of states before the first run. base: of the uses."""
+        new = self.value.max(initial=0) + 1 + np.arange(len(updated))  # values like no others
+        for value, own in zip(new.tolist(), updated.tolist(), strict=True):
+            self.value[base == own] = value
+        none, yes = np.full(len(updated), -1), np.ones(len(updated), bool)
+        self.operator, self.access = np.append(self.operator, none), np.append(self.access, none)
+        self.place, self.run = np.append(self.place, none), np.append(self.run, none)
+        self.writes, self.disjoint = np.append(self.writes, yes), np.append(self.disjoint, yes)
+        self.value, self.low = np.append(self.value, new), np.append(self.low, starts[updated])
+        self.high = np.append(self.high, starts[updated] + memory[updated])
 
     def _pin(self, facts: Facts, work: Work, size: Ints) -> None:
         """Lay the boxes of runs into the memory of their EUs, as values that are only there."""

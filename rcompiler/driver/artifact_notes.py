@@ -9,6 +9,7 @@ checks that the notes fit them byte for byte. Needs numpy only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,11 @@ def rebuild(artifact: Artifact) -> tuple[list[Program], list[Kernel]]:
             _kernel(entry, data)
             for entry, data in zip(artifact.kernels, notes["kernels"], strict=True)
         ]
-        buffers = _buffers(*notes["buffers"])
+        over = {state.output: state.input for state in artifact.states if state.in_place}
+        buffers = [
+            replace(b, over=over.get(b.index, -1)) if b.kind == "output" else b
+            for b in _buffers(*notes["buffers"])
+        ]
         programs = [
             _Rebuilt(artifact, launch, data, buffers).program()
             for launch, data in zip(artifact.programs, notes["programs"], strict=True)

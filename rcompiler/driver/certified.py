@@ -96,6 +96,7 @@ def facts(artifact: Artifact) -> Facts:
         outputs=outputs,
         pinned=pinned,
         clocks=unpacked(artifact.clocks, lines),
+        updates=[(state.input, state.output) for state in artifact.states if state.in_place],
     )
 
 

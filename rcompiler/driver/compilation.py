@@ -63,7 +63,7 @@ from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.gpu.launches import independent
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import arena, require
-from rcompiler.runtime.program import IndexCheck, IndexRange
+from rcompiler.runtime.program import IndexCheck, IndexRange, State
 from rcompiler.runtime.storage import Storage
 
 # Options that both lowerings have.
@@ -124,13 +124,14 @@ class Compilation:
         values: Mapping[str, Any] | None,
         device: Device | None,
         schedulers: Sequence[CompileOptions],
+        state: Mapping[str, str] | None = None,
     ) -> list[Artifact]:
         """The model by each of `schedulers`, which differ in policy and kernels only; device: None
-        for what is measured here."""
+        for what is measured here. state: outputs by the inputs that they are the next values of."""
         emit.prepare()  # a process that runs LLVM, so that it is there when code is generated
         with self.steps.boundary(), COLLECTOR.seldom():
             self.steps.begin("import")
-            chosen = self._options.weight_bits, dict(self._options.bounds)
+            chosen = self._options.weight_bits, dict(self._options.bounds), state
             imported = import_onnx(model, shapes, values, *chosen)
             self.steps.begin("device")
             self.device = device or measured_device(self._base, self._options.cache)
@@ -334,6 +335,7 @@ class Compilation:
             counts=tuple(t.size for t in tables.counts if t.size is not None),
             ranges=tuple(IndexRange(name, *_range(i)) for name, i in _told(tables.inputs)),
             checks=tuple(IndexCheck(*_range(i), i.says) for _, i in _told(tables.checks)),
+            states=tuple(State(s.input, s.output, s.in_place) for s in tables.states),
             arena_bytes=tables.memory()[0],
             constants=weights.constants,
             storage=weights.storage,

@@ -27,7 +27,7 @@ class CrossCompiledModel(Explained):
         """
         artifact.check()
         self._artifact = artifact
-        self.inputs, self.outputs = artifact.given, artifact.outputs
+        self.inputs, self.outputs = artifact.given, artifact.returned
         self.eus = max((program.eus for program in artifact.programs), default=1)
         self._closed = False
 

@@ -36,8 +36,7 @@ def model_text(what: str, artifact: Artifact, eus: int, closed: bool) -> str:
     """
     lines = [
         _title(what, artifact, eus, closed),
-        *_lines("input", artifact.given),
-        *_lines("output", artifact.outputs),
+        *(line for side in _sides(artifact) for line in _lines(*side)),
     ]
     return "<" + "\n  ".join(lines) + ">"
 
@@ -68,13 +67,16 @@ def family_text(
 
 def model_html(what: str, artifact: Artifact, eus: int, closed: bool) -> str:
     """The same as a table. Args: see `model_text`."""
-    sides = ("input", artifact.given), ("output", artifact.outputs)
     rows = [
         (side, shown(tensor.name), _sizes(tensor), tensor.dtype)
-        for side, tensors in sides
+        for side, tensors in _sides(artifact)
         for tensor in tensors
     ]
     return html_table(_title(what, artifact, eus, closed), ("", "name", "shape", "dtype"), rows)
+
+
+def _sides(artifact: Artifact) -> Sequence[tuple[str, Sequence[Named]]]:
+    return ("input", artifact.given), ("output", artifact.returned), ("state", artifact.kept)
 
 
 def taken_text(artifact: Artifact) -> str:

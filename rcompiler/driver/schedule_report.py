@@ -49,7 +49,18 @@ def make_report(module: ir.Operation, tables: Tables, device: Device) -> Report:
         arena_bytes=max((p.arena for p in tables.programs), default=0),
         arena_bound_bytes=_bound(module),
         constant_bytes=max((p.constants for p in tables.programs), default=0),
-    )
+    ).noted(*_states(tables))
+
+
+def _states(tables: Tables) -> list[str]:
+    """Which states are updated in place, and why others are not."""
+    here = [state.name for state in tables.states if state.in_place]
+    notes = [f"state updated in place: {', '.join(here)}"] if here else []
+    for state in tables.states:
+        if not state.in_place:
+            why = tables.outputs[state.output].double_buffered
+            notes.append(f"state double-buffered: {state.name}" + (f", as {why}" if why else ""))
+    return notes
 
 
 def _operator(name: str, kernel: ir.Operation) -> OperatorReport:

@@ -9,7 +9,7 @@ array kept beside the module in ``Builder.constants``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rcompiler.support.extent import Symbol
@@ -151,11 +151,14 @@ class Builder(SizedOps):
         self,
         results: Sequence[tuple[str, Value]],
         checks: Sequence[tuple[Value, Range]] = (),
+        state: Mapping[str, str] | None = None,
     ) -> str:
         """Text of the module whose ``@main`` returns the named values, behind them the sizes of
         these that it computes, and behind those what says of indices whether they are outside of a
-        range; drops unused ops.
+        range; drops unused ops. state: the results that are the next values of arguments, by their
+        names.
         """
+        kept_in = dict(zip((state or {}).values(), state or {}, strict=True))  # by the result
         counted = [(symbol, self.counts[symbol]) for symbol in self.sizes_computed(results)]
         returned = [*(bare(v) for _, v in results), *(v for _, v in counted)]
         returned += [v for v, _ in checks]
@@ -163,11 +166,17 @@ class Builder(SizedOps):
         kept = [record for record in self._main.records if record[0] in live]
         args = ", ".join(
             f"{v.name}: {v.type} "
-            + _attributes(n, self.parts.get(n, v), self.ranges.get(n), self.told.get(v.name))
+            + _attributes(
+                n,
+                self.parts.get(n, v),
+                self.ranges.get(n),
+                self.told.get(v.name),
+                n if n in (state or {}) else None,
+            )
             for v, n in self.arguments
         )
         outs = ", ".join(
-            [f"{v.type} {_attributes(n, v)}" for n, v in results]
+            [f"{v.type} {_attributes(n, v, state=kept_in.get(n))}" for n, v in results]
             + [f"{v.type} {_attributes(s.name, v, symbol=s)}" for s, v in counted]
             + [f"{v.type} {_attributes(range_[2], v, range_)}" for v, range_ in checks]
         )
@@ -217,10 +226,15 @@ def _nested(data: Any) -> str:
 
 
 def _attributes(
-    name: str, value: Value, indices: Range | None = None, symbol: Symbol | None = None
+    name: str,
+    value: Value,
+    indices: Range | None = None,
+    symbol: Symbol | None = None,
+    state: str | None = None,
 ) -> str:
     """Of an argument or a result. indices: of an argument, what its elements are; of a result, what
-    those are that it tells of. symbol: whose count it is.
+    those are that it tells of. symbol: whose count it is. state: the state that it is the
+    last or the next value of.
     """
     text = f'rtask.name = {_quote(name)}, rtask.dtype = "{value.dtype}"'
     if indices is not None:
@@ -234,4 +248,6 @@ def _attributes(
     if any(value.extents):
         own = [[] if extent is None else extent.to_data() for extent in value.extents]
         text += f", rtask.extents = {_nested(own)}"
+    if state is not None:
+        text += f", rtask.state = {_quote(state)}"
     return f"{{{text}}}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ from .index_checks import index_checks
 from .interpret import Interpreter
 from .rounded_weights import with_rounded_weights
 from .sized import extent_of
+from .state import State, check_alike, last, state_of
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -45,7 +46,8 @@ class Imported:
     the text has results that check indices, see `index_checks`. notes: what rounding did to
     weights, and what of the model was left out, a line each. sizes: the counts that the shapes of
     inputs tell, arguments behind these; counts: those that the model computes, results behind the
-    outputs."""
+    outputs. state: by inputs the outputs that are their values in the next call; both are the last
+    of all, in this order."""
 
     module_text: str
     constants: dict[str, np.ndarray]
@@ -54,6 +56,7 @@ class Imported:
     notes: tuple[str, ...] = ()
     sizes: tuple[Symbol, ...] = ()
     counts: tuple[Symbol, ...] = ()
+    state: Mapping[str, str] = field(default_factory=dict)
 
     def parse(self, context: ir.Context | None = None) -> ir.Module:
         """The verified module. A new context keeps resource keys as they are: a context that has
@@ -70,6 +73,7 @@ def import_onnx(
     values: Mapping[str, Any] | None = None,
     bits: int | None = None,
     limits: Mapping[str, int] | None = None,
+    state: Mapping[str, str] | None = None,
 ) -> Imported:
     """Translate a model (path, bytes or ModelProto, any opset the onnx package knows) to S1.
 
@@ -78,16 +82,24 @@ def import_onnx(
     values: inputs whose values are fixed while compiling (they are no longer inputs).
     bits: that weights of f32 are rounded to, see `rounded_weights`; None: they are not.
     limits: of counts, by the names of results, the most that there is room for.
-    Raises InvalidModel, ShapeError, UnsupportedOp.
+    state: outputs by the inputs whose next values they are, see `state.state_of`.
+    Raises InvalidModel, ShapeError, UnsupportedOp, and CompilerError for state that contradicts
+    itself.
     """
     proto = load.load(model)
     notes: list[str] = []
     if bits is not None:
         proto, errors = with_rounded_weights(proto, bits)
         notes = [f"weights of {len(errors)} operators have {bits} bits", *map(str, errors)]
-    interpreter, results = translate(proto, shapes, values, limits=limits)
+    kept = state_of(proto.graph, state, fixed_inputs(proto.graph, values)) if state else {}
+    interpreter, results = translate(proto, shapes, values, limits=limits, state=kept)
     b = interpreter.b
-    text = b.module(results, index_checks(b, [value for _, value in results]))
+    if kept and (b.told or b.sizes_computed(results)):
+        raise ShapeError(
+            "state: the sizes of a model with state are fixed when it is compiled; give numbers in "
+            "shapes, in the place of ranges"
+        )
+    text = b.module(results, index_checks(b, [value for _, value in results]), kept)
     inputs = [(name, b.parts.get(name, v)) for v, name in b.arguments if v.name not in b.told]
     return Imported(
         text,
@@ -97,6 +109,7 @@ def import_onnx(
         (*notes, *b.notes),
         tuple(b.told.values()),
         b.sizes_computed(results),
+        kept,
     )
 
 
@@ -124,11 +137,13 @@ def translate(
     gaps: list[Gap] | None = None,
     limits: Mapping[str, int] | None = None,
     made: Callable[[ModelProto, list[Gap] | None], Interpreter] = Interpreter,
+    state: State | None = None,
 ) -> tuple[Interpreter, list[tuple[str, Value]]]:
     """The interpreter after a walk over the model, and the named results.
 
     gaps: a list that what cannot be translated is added to; without it the first is raised.
     limits: as for import_onnx. made: makes the interpreter of the model, whose nodes are in order.
+    state: inputs and outputs that come behind all others.
     """
     model = load.check(in_own_domain(model))
     shapes, values = {} if shapes is None else shapes, {} if values is None else values
@@ -136,24 +151,26 @@ def translate(
     graph = model.graph
     interpreter = made(model, gaps)
     interpreter.b.limits = dict(limits or {})
-    weights = {t.name for t in graph.initializer} | {
-        t.values.name for t in graph.sparse_initializer
-    }
+    weights, state = _weights(graph), state or {}
     bind = {
         v.name: _input(interpreter, graph, v, shapes, values)
-        for v in graph.input
+        for v in last(graph.input, state)
         if v.name in values or v.name not in weights
     }
     _size_arguments(interpreter, bind.values())
     opsets = {o.domain: o.version for o in model.opset_import}
     outputs = interpreter.graph(graph, bind, Frame({}, opsets))
     _check_limits(interpreter.b.limits, interpreter.b.limited)
+    found = {o.name: value for o, value in zip(graph.output, outputs, strict=True)}
     results = []
-    for declared, value in zip(graph.output, outputs, strict=True):
+    for declared in last(graph.output, state.values()):
+        value = found[declared.name]
         if isinstance(value, Value):
             results.append((declared.name, value))
         else:
             _refuse_output(interpreter, graph, declared, value)
+    known = {name: value for name, value in bind.items() if isinstance(value, Value)}
+    check_alike(state, known, dict(results))
     return interpreter, results
 
 
@@ -166,6 +183,17 @@ def _check_limits(limits: Mapping[str, int], limited: Iterable[str]) -> None:
                 f"bounds: '{name}' is no result whose number is known at run time only; of those "
                 f"the model has: {known}"
             )
+
+
+def _weights(graph: GraphProto) -> set[str]:
+    """Names of what has a value in the model."""
+    sparse = {t.values.name for t in graph.sparse_initializer}
+    return {t.name for t in graph.initializer} | sparse
+
+
+def fixed_inputs(graph: GraphProto, values: Mapping[str, Any] | None) -> set[str]:
+    """Inputs that are none when the model is compiled: they have values."""
+    return _weights(graph) | set(values or ())
 
 
 def _input(

@@ -15,7 +15,7 @@ Needs: rKernels (roller-tile). The policy is one of the compiler's, or `module:f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ from rcompiler.passes.schedule.program_ir import write_program
 from rcompiler.passes.schedule.schedule_graph import GraphBuilder, ScheduleGraph
 from rcompiler.rammer.program import Run
 from rcompiler.rammer.schedule import Schedule, schedule
+from rcompiler.rammer.states import Pair
 
 DEVICE_SYMBOL = "device"
 
@@ -61,7 +62,8 @@ class RammerSchedule(Pass):
         eus = self.eus or device.eus
         policy = self.policy.load() if isinstance(self.policy, OwnPolicy) else self.policy
         try:
-            chosen = {"kernels": self.kernels, "memory": self.memory}
+            chosen: dict[str, Any] = {"kernels": self.kernels, "memory": self.memory}
+            chosen["states"] = _states(builder.functions[0])
             found = schedule(source.graph, eus, device.costs, policy=policy, **chosen)
         except ScheduleError as error:
             raise PassFailure(module, str(error)) from error
@@ -92,7 +94,11 @@ def _write(
                 "sym_name": to_attribute("main"),
                 "function_type": to_attribute(ir.FunctionType.get([], [])),
                 "rtask.inputs": _signature(function, "arg_attrs"),
-                "rtask.outputs": _signature(function, "res_attrs"),
+                "rtask.outputs": _signature(
+                    function,
+                    "res_attrs",
+                    {output: why for (_, output), why in found.double_buffered.items()},
+                ),
             },
         )
         with ir.InsertionPoint(main.regions[0].blocks.append()):
@@ -103,28 +109,54 @@ def _write(
         each.erase()
 
 
-def _signature(function: ir.Operation, side: str) -> ir.Attribute:
-    """[{name, dtype, type}] of the arguments or results; with indices where something is said of
-    them, and with sizes that are known at run time.
+def _states(function: ir.Operation) -> list[Pair]:
+    """The arguments and results of @main that are the last and next values of states."""
+    sides = [
+        {
+            ir.StringAttr(known["rtask.state"]).value: number
+            for number, known in enumerate(_said(function, side))
+            if "rtask.state" in known
+        }
+        for side in ("arg_attrs", "res_attrs")
+    ]
+    if sides[0].keys() != sides[1].keys():
+        raise PassFailure(
+            function, "rtask.state is of one argument and of one result, and of both: name it twice"
+        )
+    return [(number, sides[1][name]) for name, number in sides[0].items()]
+
+
+def _said(function: ir.Operation, side: str) -> list[dict[str, ir.Attribute]]:
+    """The attributes of each argument or result, by name."""
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    if side not in function.attributes:
+        return [{} for _ in (type_.inputs if side == "arg_attrs" else type_.results)]
+    given = ir.ArrayAttr(function.attributes[side])
+    return [{item.name: item.attr for item in ir.DictAttr(own)} for own in given]
+
+
+def _signature(
+    function: ir.Operation, side: str, double_buffered: Mapping[int, str] | None = None
+) -> ir.Attribute:
+    """[{name, dtype, type}] of the arguments or results; with indices and state where something is
+    said of them, and with sizes that are known at run time. double_buffered: why results lie not in
+    the place of the last values of states.
     """
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     types = type_.inputs if side == "arg_attrs" else type_.results
-    given = (
-        ir.ArrayAttr(function.attributes[side])
-        if side in function.attributes
-        else [None] * len(types)
-    )
     entries = []
-    for k, (tensor, attributes) in enumerate(zip(types, given, strict=True)):
+    for k, (tensor, known) in enumerate(zip(types, _said(function, side), strict=True)):
         entry: dict[str, Any] = {
             "type": tensor,
             "name": f"{'in' if side == 'arg_attrs' else 'out'}{k}",
             # of a signless element type, for functions that do not say (rc-opt tests)
             "dtype": dtype_of(str(ir.RankedTensorType(tensor).element_type)).name,
         }
-        known = {} if attributes is None else {item.name: item.attr for item in attributes}
-        for name in ("name", "dtype", "indices", "extents", "size"):  # as the front end wrote them
+        # as the front end wrote them
+        for name in ("name", "dtype", "indices", "extents", "size", "state"):
             if f"rtask.{name}" in known:
                 entry[name] = known[f"rtask.{name}"]
+        if double_buffered and k in double_buffered:
+            entry["double_buffered"] = double_buffered[k]
         entries.append(entry)
     return to_attribute(entries)

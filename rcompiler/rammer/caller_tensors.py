@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.program import Program
+from rcompiler.rammer.states import updates
 
 
 def check_signature(
@@ -32,6 +33,13 @@ def check_signature(
                     f"{buffer.offset + buffer.bytes} of {buffer.kind} {buffer.index}, {what}",
                     "buffer",
                 )
+    for output, place in updates(programs).items():
+        if inputs and outputs and inputs[place] != outputs[output]:
+            raise ScheduleError(
+                f"output {output} has {outputs[output]} bytes, and lies over input {place} of "
+                f"{inputs[place]}",
+                "buffer",
+            )
     written = {name for op in graph.operators for name in op.outputs}
     for index, size in enumerate(outputs or ()):
         spans = sorted(

@@ -306,7 +306,7 @@ def _check_external(graph: Graph, place: dict[str, tuple[Space, int]]) -> None:
         if space[0] in ("input", "output"):
             for name in graph.views[root]:
                 value = graph.value[name]
-                if value.kind == space[0] and start + graph.root(name)[1] != 0:
+                if value.kind in ("input", "output") and start + graph.root(name)[1] != 0:
                     raise ScheduleError(
                         f"{value.kind} {name} must start at byte 0 of its tensor, its buffer "
                         f"starts at {start + graph.root(name)[1]}",

@@ -26,7 +26,8 @@ class Buffer:
     `index`, or, of a pinned one, in the own memory of each EU that has a box of it. alias_of: name
     of a buffer of the same program whose bytes this one views on purpose (a reshape, a part of a
     concatenation); two temp buffers that overlap without that re-use the bytes one after the other.
-    key: content of a constant.
+    key: content of a constant. over: of an output, the input in whose bytes it lies: the next value
+    of a state in the place of the last one; else -1.
     """
 
     name: str
@@ -36,12 +37,15 @@ class Buffer:
     index: int = -1
     alias_of: str | None = None
     key: str = ""
+    over: int = -1
 
     @property
     def space(self) -> tuple[str, int]:
         """The memory it lies in: an arena, one external tensor, or all boxes of a pinned one."""
         if self.kind == "pinned":
             return (f"pinned {self.name}", -1)
+        if self.over >= 0:
+            return ("input", self.over)
         return (self.kind, self.index if self.kind in ("input", "output") else -1)
 
 
@@ -152,6 +156,8 @@ class Program:
             raise ScheduleError(f"{where}: negative offset or size")
         if buffer.kind in ("input", "output") and buffer.index < 0:
             raise ScheduleError(f"{where}: an {buffer.kind} needs the index of its tensor")
+        if buffer.over >= 0 and buffer.kind != "output":
+            raise ScheduleError(f"{where}: only an output lies over an input", "buffer")
         size = {"temp": self.arena, "constant": self.constants}.get(buffer.kind)
         if size is not None and buffer.offset + buffer.bytes > size:
             raise ScheduleError(

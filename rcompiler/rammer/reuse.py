@@ -35,6 +35,11 @@ class Clash(Exception):
         self._placement, self._verb = placement, verb
         self._one, self._i, self._two, self._j = one, i, two, j
 
+    @property
+    def operators(self) -> tuple[str, str]:
+        """The operators of the two runs."""
+        return self._one[0], self._two[0]
+
     def error(self) -> ScheduleError:
         """What the user is told."""
         placement, one, two = self._placement, self._one, self._two
@@ -124,6 +129,10 @@ def check_reuse(placement: Placement) -> None:
     try:
         for roots in spaces.values():
             _Occupants(placement, live_ranges(placement, roots)).check()
+        for root, (space, _) in placement.place.items():
+            if placement.graph.value[root].kind == "input":
+                for written in spaces.get(space, ()):
+                    check_last_value(placement, root, written)
     except Clash as clash:
         raise clash.error() from None
 
@@ -199,6 +208,34 @@ def check_pair(placement: Placement, one: str, two: str) -> bool:
     if not forward:  # else what reads `two` comes, after the writes of it, after all of `one`
         reads_before(two, one)
     return forward
+
+
+def check_last_value(placement: Placement, state: str, written: str) -> None:
+    """Check that what a launch begins with is read before it is written over. Raises Clash.
+
+    state: a root value that is there before the first run; written: one over the same memory.
+    """
+    graph, times, row = placement.graph, placement.times, placement.row
+    for read in graph.readers.get(state, ()):
+        for op, number in graph.writers[written]:
+            write = (op, len(graph.operator[op].inputs) + number)
+            over = (times.ends[row[read[0]]] <= times.starts[row[op]]).all()
+            if not over and not in_place(placement, read, write):
+                _check_last_read(placement, read, write)
+
+
+def _check_last_read(placement: Placement, read: Operand, write: Operand) -> None:
+    """Each read of what was there before any write comes before the writes of common bytes."""
+    i, j = _pairs(placement, read, write)
+    late = ~_precedes(placement, read, i, write, j)
+    if read[0] == write[0]:
+        for which in i[late & (i == j)].tolist():
+            _check_tasks(placement, read, write, which)
+        late &= i != j
+    if late.any():
+        k = int(np.flatnonzero(late)[0])
+        verb = "may, at the same time or before, write"
+        raise Clash(placement, read, int(i[k]), write, int(j[k]), verb)
 
 
 def in_place(placement: Placement, read: Operand, write: Operand) -> bool:

@@ -1,6 +1,6 @@
 """From a graph to validated programs: policy, memory plan, proof."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rcompiler.device.model import Costs
@@ -19,6 +19,7 @@ from rcompiler.rammer.policy.merge import schedule_merge
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.policy.wave import schedule_wave
 from rcompiler.rammer.program import Program, Wait
+from rcompiler.rammer.states import Pair, update_in_place
 from rcompiler.rammer.validate import Certificate, validate
 
 POLICIES: dict[str, Policy] = {
@@ -46,11 +47,14 @@ def policies(costs: Costs) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Programs to launch one after the other, and what is known about them."""
+    """Programs to launch one after the other, and what is known about them. double_buffered: why
+    states are not updated in place, by their inputs and outputs.
+    """
 
     programs: tuple[Program, ...]
     memory: MemoryPlan
     certificate: Certificate
+    double_buffered: Mapping[Pair, str]
 
 
 def schedule(
@@ -62,6 +66,7 @@ def schedule(
     kernels: str = "auto",
     memory: str = "auto",
     name: str = "main",
+    states: Sequence[Pair] = (),
 ) -> Schedule:
     """Schedule a graph on `eus` EUs.
 
@@ -72,7 +77,9 @@ def schedule(
     "fast" for base, whose operators have all EUs for themselves, else "select". memory: "reuse",
     values share bytes where the schedule lets them; "auto", and EUs wait for one another now and
     then where that saves a fifth of the bytes; "apart", each value has bytes of its own, for which
-    nobody waits and which nobody finds in a cache. Deterministic. Raises ScheduleError.
+    nobody waits and which nobody finds in a cache. states: inputs and outputs that are the last and
+    the next values of states, which are updated in place where the schedule lets them.
+    Deterministic. Raises ScheduleError.
     """
     costs = costs or Costs()
     if isinstance(policy, str) and policy not in POLICIES:
@@ -94,7 +101,8 @@ def schedule(
         programs = _written(lambda: policy(graph, eus, costs, name=name, **mode))
         _check_written(programs, graph, eus, costs)
     placed, plan = _planned(graph, programs, costs, memory)
-    return Schedule(placed, plan, validate(placed, graph, max_eus=eus))
+    placed, reasons = update_in_place(graph, placed, states)
+    return Schedule(placed, plan, validate(placed, graph, max_eus=eus), reasons)
 
 
 def _written(write: Callable[[], list[Program]]) -> list[Program]:

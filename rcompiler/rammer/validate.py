@@ -2,10 +2,11 @@
 
 What is proved for all executions: each rTask runs exactly once; no wait is for ever; each read
 comes after the writes of the value that it overlaps, and no other value is written to those bytes
-in between; writes of common bytes are ordered; buffers lie in their arenas. "Overlap" is decided
-on the exact boxes of task ranges, so column panels of one buffer do not conflict; "before" is the
-happens-before of `order`. Anything that is unordered and overlaps is reported: the validator is
-sound and, over the boxes that the rKernels declare, exact. What is proved of a dynamic program
+in between, also where the next value of a state is written in the place of the last one, which is
+there from the start; writes of common bytes are ordered; buffers lie in their arenas. "Overlap" is
+decided on the exact boxes of task ranges, so column panels of one buffer do not conflict; "before"
+is the happens-before of `order`. Anything that is unordered and overlaps is reported: the validator
+is sound and, over the boxes that the rKernels declare, exact. What is proved of a dynamic program
 holds for any number of EUs, from one on, whoever takes which queue. What EUs keep in memory of
 their own is proved in `pinned_boxes`.
 """
@@ -25,6 +26,7 @@ from rcompiler.rammer.placement import Placement, derive_graph, describe, place_
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.regions import Ints, covers, disjoint, intersect_ranges
 from rcompiler.rammer.reuse import Operand, check_reuse
+from rcompiler.rammer.states import check_updates
 
 _PAIRS = 1 << 22  # of runs compared at once: bounds the memory
 _AT_ONCE = 1 << 12  # of operators
@@ -61,6 +63,7 @@ def validate(
     if graph is None:
         graph = derive_graph(programs, kernels or ())
     _check_programs(programs, max_eus)
+    check_updates(programs)
     check_signature(programs, graph, inputs, outputs)
     order = happens_before(programs)
     placement = place_runs(programs, graph, order, derived)

@@ -82,7 +82,7 @@ class Parameter:
     """
 
     def __init__(self, tensor: Tensor, kind: str, indices: IndexRange | None = None) -> None:
-        """kind: "input" or "output", for messages."""
+        """kind: "input", "output" or "state", for messages."""
         self.indices = indices
         self.tensor, self.shape, self.dtype = tensor, tensor.shape, tensor.numpy_dtype()
         self._what = f"{kind} '{tensor.name}'"
@@ -221,14 +221,16 @@ class Parameter:
             )
 
 
-def parameters(inputs: Sequence[Tensor], ranges: Sequence[IndexRange]) -> list[Parameter]:
-    """Those of the inputs of a model, in order."""
+def parameters(
+    inputs: Sequence[Tensor], ranges: Sequence[IndexRange], kind: str = "input"
+) -> list[Parameter]:
+    """Those of the inputs of a model, in order. kind: for messages."""
     by_name = {each.input: each for each in ranges}
     for tensor in inputs:
         if tensor.size is not None:
             low, high = tensor.size.low, tensor.size.high
             by_name[tensor.name] = IndexRange(tensor.name, low, high, "the model")
-    return [Parameter(tensor, "input", by_name.get(tensor.name)) for tensor in inputs]
+    return [Parameter(tensor, kind, by_name.get(tensor.name)) for tensor in inputs]
 
 
 def _filled(dtype: np.dtype) -> np.ndarray | None:

@@ -37,6 +37,7 @@ from rcompiler.runtime.program import (
     KernelEntry,
     OperandLimits,
     Program,
+    State,
     Tensor,
     check_program,
     check_range,
@@ -67,7 +68,8 @@ class Artifact:
         image: linked code (of `codegen.link`) or code for a GPU, the schedule interpreter included.
         kernels: by kernel number of the streams.
         programs: launches, run in this order.
-        inputs, outputs: signature; external bases in this order.
+        inputs, outputs: signature of the code; external bases in this order. Callers neither give
+            nor get the last ones, which are states.
         arena_bytes: temporary memory, shared by all programs.
         constants: uint8[bytes], packed weights, as the code reads them.
         target, cpu_flags: what the code was compiled for, and what it needs of /proc/cpuinfo.
@@ -78,6 +80,8 @@ class Artifact:
         ranges: of inputs whose elements are indices.
         counts: sizes that the model computes; external bases behind those of the outputs.
         checks: of indices that the model computes; external bases behind those.
+        states: what calls leave for one another: of each the input that has its last value and the
+            output of its next one, in the order of the inputs.
         storage: which of the constants a file does not have, because a load makes them.
         levels: of a model for several CPUs what each level of it needs, the best first, this one
             among them; else none.
@@ -103,6 +107,7 @@ class Artifact:
     ranges: tuple[IndexRange, ...] = ()
     checks: tuple[IndexCheck, ...] = ()
     counts: tuple[Symbol, ...] = ()
+    states: tuple[State, ...] = ()
     storage: Storage = field(default_factory=Storage)
     levels: tuple[Needs, ...] = ()
     others: tuple[Level, ...] = ()
@@ -122,13 +127,24 @@ class Artifact:
 
     @property
     def given(self) -> tuple[Tensor, ...]:
-        """The inputs that callers give: all but the sizes of those."""
-        return tuple(tensor for tensor in self.inputs if tensor.size is None)
+        """The inputs that callers give: all but the sizes of those, and what the model keeps."""
+        told = [tensor for tensor in self.inputs if tensor.size is None]
+        return tuple(told[: len(told) - len(self.states)])
 
     @property
     def sizes(self) -> tuple[Symbol, ...]:
         """The counts that the shapes of inputs tell, in the order of the inputs behind `given`."""
         return tuple(tensor.size for tensor in self.inputs if tensor.size is not None)
+
+    @property
+    def returned(self) -> tuple[Tensor, ...]:
+        """The outputs that callers get."""
+        return self.outputs[: len(self.outputs) - len(self.states)]
+
+    @property
+    def kept(self) -> tuple[Tensor, ...]:
+        """What a model keeps between calls, each as the input that has its last value."""
+        return self.inputs[len(self.given) :] if self.states else ()
 
     def check(self) -> None:
         """Structural check: nothing in the tables leads outside of the buffers.
@@ -142,7 +158,8 @@ class Artifact:
             raise ArtifactError(f"artifact: impossible arena of {self.arena_bytes} bytes")
         for tensor in (*self.inputs, *self.outputs):
             check_tensor(tensor)
-        check_sizes(self.given, self.inputs, self.outputs, self.counts)
+        inputs = self.given if self.states else self.inputs
+        check_sizes(self.given, inputs, self.outputs, self.counts)
         integers = {t.name for t in self.inputs if t.dtype in ("int32", "int64")}
         for each in self.ranges:
             if each.input not in integers:
@@ -150,6 +167,7 @@ class Artifact:
             check_range(each.first, each.last, each.reader)
         for check in self.checks:
             check_range(check.first, check.last, check.reader)
+        self._check_states()
         for kernel in self.kernels:
             if (
                 not self.image.provides(kernel.name)
@@ -170,6 +188,29 @@ class Artifact:
         limits = OperandLimits.of(self.arena_bytes, self.constants.size, *outer, alignment, pinned)
         for program in self.programs:
             check_program(program, self.kernels, limits)
+
+    def _check_states(self) -> None:
+        given, returned = len(self.given), len(self.returned)
+        if self.states and (self.sizes or self.counts):
+            raise ArtifactError(
+                "artifact: it has states, and sizes that are known at run time; compile the model "
+                "again"
+            )
+        few = len(self.states) > min(len(self.inputs), len(self.outputs))
+        for number, state in enumerate(self.states):
+            wanted = given + number, returned + number
+            if few or (state.input, state.output) != wanted:
+                raise ArtifactError(
+                    "artifact: its states are not the last of its inputs and outputs; compile the "
+                    "model again"
+                )
+            last, following = self.inputs[state.input], self.outputs[state.output]
+            if (last.shape, last.dtype) != (following.shape, following.dtype):
+                raise ArtifactError(
+                    f"artifact: state '{last.name}' changes its type; compile the model again"
+                )
+        if len({tensor.name for tensor in self.kept}) < len(self.states):
+            raise ArtifactError("artifact: two states have one name; compile the model again")
 
     @cached_property
     def certificate(self) -> str:
@@ -308,6 +349,8 @@ class Artifact:
             ]
         if self.counts:
             header["counts"] = [[s.name, s.low, s.high] for s in self.counts]
+        if self.states:
+            header["states"] = [[s.input, s.output, int(s.in_place)] for s in self.states]
         return header
 
     def _sections(self) -> dict[str, np.ndarray]:
@@ -555,6 +598,10 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray], kept: Storage) -> t
         ),
         counts=counts,
         constants=sections[WEIGHTS],
+        states=tuple(
+            State(integer(read), integer(written), bool(integer(over)))
+            for read, written, over in header.get("states", [])
+        ),
         storage=kept,
         target=code.target,
         cpu_flags=code.cpu_flags,

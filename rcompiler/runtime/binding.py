@@ -10,6 +10,7 @@ from rcompiler.runtime.arguments import Arrays, Parameter, arrange
 from rcompiler.runtime.closing import Staying
 from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty
+from rcompiler.runtime.state import HeldState
 
 
 class Binding(Staying):
@@ -28,12 +29,16 @@ class Binding(Staying):
         "__weakref__",
         "_answers",
         "_bases",
+        "_behind",
         "_checks",
         "_counted",
+        "_held",
         "_indices",
         "_narrow",
         "_owner",
+        "_places",
         "_run",
+        "_table",
         "inputs",
         "outputs",
     )
@@ -49,10 +54,12 @@ class Binding(Staying):
         given_inputs: Arrays | None,
         given_outputs: Arrays | None,
         counts: int = 0,
+        held: HeldState | None = None,
     ) -> None:
         """owner: keeps alive what the table points to, besides inputs and outputs; run: one
         inference with a table of base addresses; table: makes one from those of inputs, outputs,
-        so many counts, and answers of checks.
+        so many counts, and answers of checks; held: the state that calls go on with, if the model
+        has any.
 
         Errors as for `Executable.bind`.
         """
@@ -70,8 +77,11 @@ class Binding(Staying):
         self._checks = checks if checks else None
         self._answers = checks.new()
         self._counted = [aligned_empty((), np.dtype(np.int64)) for _ in range(counts)]
-        places = (address(array) for array in (*read, *self.outputs, *self._counted))
-        self._bases = table(*places, *self._answers.addresses)
+        places = [[address(array) for array in side] for side in (read, self.outputs)]
+        self._behind = [*map(address, self._counted), *self._answers.addresses]
+        self._places, self._table, self._held = places, table, held
+        if held is None:
+            self._bases = table(*places[0], *places[1], *self._behind)
         self._owner, self._run = owner, run
         pairs = zip(inputs, self.inputs, strict=True)
         self._indices = [(p.check_range, array) for p, array in pairs if p.indices is not None]
@@ -80,7 +90,8 @@ class Binding(Staying):
         """Run one inference: reads `inputs`, writes `outputs`.
 
         Raises:
-            DeviceError: the model is closed, or the schedule stopped (see `Waiting.limit_s`).
+            DeviceError: the model is closed, its state is lost, or the schedule stopped (see
+                `Waiting.limit_s`).
             RangeError: an index in an input, or one that the model computes, is outside of what it
                 leads into.
         """
@@ -89,7 +100,17 @@ class Binding(Staying):
         if self._narrow:
             for filled, raw, read in self._narrow:
                 np.take(filled, raw, out=read, mode="clip")  # the other modes use a buffer
+        if self._held is not None:
+            self._held.step(self._step)
+            return
         self._run(self._bases)
+        if self._checks is not None:
+            self._checks.look(self._answers)
+
+    def _step(self, last: Sequence[int], new: Sequence[int]) -> None:
+        """One inference with a state that lies at these addresses."""
+        read, written = self._places
+        self._run(self._table(*read, *last, *written, *new, *self._behind))
         if self._checks is not None:
             self._checks.look(self._answers)
 

@@ -1,7 +1,7 @@
 """A loaded model: numpy arrays in, a list of numpy arrays out."""
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from os import getpid
 from typing import Any
@@ -24,7 +24,9 @@ from rcompiler.runtime.outputs import Outputs, named
 from rcompiler.runtime.pace import keep_pace
 from rcompiler.runtime.plans import Plans, check_plans, serve_plans
 from rcompiler.runtime.run_delay import RunDelay
+from rcompiler.runtime.sessions import Stateful
 from rcompiler.runtime.sized_arguments import SizedCall
+from rcompiler.runtime.state import HeldState, State
 from rcompiler.runtime.thread_schedule import combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
 from rcompiler.runtime.turns import Turn, Turns
@@ -32,7 +34,7 @@ from rcompiler.runtime.turns import Turn, Turns
 _Array = np.ndarray  # a name that the path of every call looks up
 
 
-class Executable(HeldModel):
+class Executable(HeldModel, Stateful):
     """Runs an artifact.
 
     It holds threads and memory for temporary tensors until it is closed, as at the end of a `with`
@@ -42,7 +44,8 @@ class Executable(HeldModel):
     starts threads of its own at its first call.
 
     Attributes:
-        inputs, outputs: name, shape, dtype of each, in the order of the call and of the result.
+        inputs, outputs: name, shape, dtype of each, in the order of the call and of the result;
+            without what the model keeps between calls (`state`).
         eus: EUs that the model runs on. EUs without any work get no thread.
         plans: other plans, and who chooses between them; None where there is one.
     """
@@ -99,12 +102,17 @@ class Executable(HeldModel):
             if validate is not None:
                 validate(each)
         self._artifact, self.plans = artifact, plans
-        self.inputs, self.outputs = artifact.given, artifact.outputs
+        self.inputs, self.outputs = artifact.given, artifact.returned
         self.eus = _threads(artifact, eus)
         most = max(each.arena_bytes for each in (artifact, *others))
         own_arena = partial(arena, most, "temporary tensors of the model")
         self._arena = own_arena() if turns is None else turns.arena
-        self._parameters = parameters(artifact.inputs, artifact.ranges)
+        kept = parameters(artifact.kept, artifact.ranges, "state")
+        taken = artifact.given if artifact.states else artifact.inputs
+        self._parameters = parameters(taken, artifact.ranges)
+        in_place = [state.in_place for state in artifact.states]
+        self._held = HeldState(kept, in_place, State(kept))
+        self._keeps = len(kept) > 0
         self._takes = list(enumerate(parameter.take for parameter in self._parameters))
         self._sized = SizedCall.of(artifact, self._parameters)
         self._count = len(self._takes) if self._sized is None else -1  # of arguments
@@ -151,8 +159,11 @@ class Executable(HeldModel):
             ShapeError: an argument is missing, unknown, twice there, or of another shape or dtype.
             RangeError: an index in it, or one that the model computes, is outside of what it leads
                 into.
-            DeviceError: the model is closed, or the schedule stopped (see `Waiting.limit_s`).
+            DeviceError: the model is closed, its state is lost, or the schedule stopped (see
+                `Waiting.limit_s`).
         """
+        if self._keeps:
+            return self.step(self._held, args, kwargs)
         # Loops, as a comprehension is one more call; arrays are kept because some are copies.
         count = len(args)
         if kwargs or count != self._count or (count == 1 and type(args[0]) is not _Array):
@@ -190,6 +201,34 @@ class Executable(HeldModel):
         self._checks.look(answers)
         return named(self._names, sized.cut([array for array, _ in made], layout, counted))
 
+    def step(
+        self, held: HeldState, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> Outputs[np.ndarray]:
+        """A call with a state: that of the model, or of a session. Args, results, errors: as of a
+        call."""
+        self.check_open()
+        args = call_arguments(self.inputs, args, kwargs)
+        given = [take(args[index]) for index, take in self._takes]
+        made = [new() for new in self._makes]
+        answers = self._checks.new()
+        places = [[start for _, start in side] for side in (given, made)]
+
+        def run(last: Sequence[int], new: Sequence[int]) -> None:
+            self._launcher.run(self._table(*places[0], *last, *places[1], *new, *answers.addresses))
+            self._checks.look(answers)
+
+        held.step(run)
+        return named(self._names, [array for array, _ in made])
+
+    def held(self) -> HeldState:
+        return self._held
+
+    def hold(self, held: HeldState) -> None:
+        self._held = held
+
+    def reaches(self, held: HeldState) -> bool:
+        return held.state.home == self._held.state.home
+
     def bind(self, inputs: Arrays | None = None, outputs: Arrays | None = None) -> Binding:
         """Fix the memory of inputs and outputs: no check and no allocation is left for the calls.
 
@@ -215,12 +254,20 @@ class Executable(HeldModel):
         the bounds; behind the inputs stand the sizes, int64 scalars, which are the bounds at first.
         What is beyond a size is no answer. Sizes that the model computes are not told.
         """
+        return self.bind_with(self._held, inputs, outputs)
+
+    def bind_with(
+        self, held: HeldState, inputs: Arrays | None = None, outputs: Arrays | None = None
+    ) -> Binding:
+        """As `bind`, with the state of the model or of a session."""
         self.check_open()
         if self._sized is not None:
             inputs = self._sized.with_bounds(inputs)
         sides = self._parameters, self._outputs
         own = self, self._launcher.run, self._table
-        return Binding(*own, *sides, self._checks, inputs, outputs, len(self._artifact.counts))
+        counts = len(self._artifact.counts)
+        kept = held if self._keeps else None
+        return Binding(*own, *sides, self._checks, inputs, outputs, counts, kept)
 
     def times(self) -> dict[str, list[Any]]:
         """When each run of rTasks of the last inference ran, if the model is timed.

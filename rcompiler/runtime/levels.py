@@ -160,7 +160,10 @@ def parted(header: Mapping[str, Any], sections: Mapping[str, np.ndarray]) -> lis
 
 
 def _check_alike(headers: Sequence[Mapping[str, Any]]) -> None:
-    signatures = [[header[name] for name in _SIGNATURE] for header in headers]
+    signatures = [
+        [len(header.get("states", [])), *(header[name] for name in _SIGNATURE)]
+        for header in headers
+    ]
     if any(each != signatures[0] for each in signatures):
         raise ArtifactError(
             "artifact: its levels have different inputs or outputs; compile the model again"

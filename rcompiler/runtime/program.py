@@ -143,6 +143,20 @@ class IndexCheck:
 
 
 @dataclass(frozen=True)
+class State:
+    """A tensor that a call finds as the one before has left it.
+
+    Attributes:
+        input, output: the numbers of its last and of its next value in the signature.
+        in_place: whether the next value is written in the place of the last one.
+    """
+
+    input: int
+    output: int
+    in_place: bool
+
+
+@dataclass(frozen=True)
 class KernelEntry:
     """A kernel of the image.
 

@@ -163,6 +163,8 @@ class _Writer:
             line += f" bytes {size}"
         if "alias_of" in attributes:
             line += f" in {attributes.symbol('alias_of')}"
+        if "over" in attributes:
+            line += f" over {attributes.integer('over')}"
         if kind == "constant":
             line += self._value(name, type_, attributes.take("value"))
         return line

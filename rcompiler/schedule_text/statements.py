@@ -101,6 +101,8 @@ class Statements:
             fields["bytes"] = self._bytes(type_, at)
         if cursor.takes("in"):
             fields["alias_of"] = self._names.used(cursor, "buffer", depth)
+        if kind == "output" and cursor.takes("over"):
+            fields["over"] = cursor.number("the number of the input that it lies over")
         if kind == "constant":
             value = f"dense_resource<{written_name(name)}>"
             value = flat(cursor.value()) if cursor.takes("=") else value

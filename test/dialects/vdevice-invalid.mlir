@@ -215,6 +215,30 @@ func.func @f() {
 
 // -----
 
+// Only an output lies over an input.
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  // expected-error@+1 {{'vdevice.buffer' op expects 'over' on output only, not on input}}
+  "vdevice.buffer"() {sym_name = "x", kind = "input", index = 0 : i64, over = 1 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.eu"() ({
+    "vdevice.barrier"() : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// An input has a number from 0 on.
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  // expected-error@+1 {{'vdevice.buffer' op expects 'over' of at least 0, not -1}}
+  "vdevice.buffer"() {sym_name = "y", kind = "output", index = 0 : i64, over = -1 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.eu"() ({
+    "vdevice.barrier"() : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
 // A temporary has none.
 "vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
 "vdevice.program"() ({

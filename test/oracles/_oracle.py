@@ -12,7 +12,7 @@ definition it checks, for all executions of the launches one after the other:
 - a task that writes over bytes it reads does so element by element, as its rKernel allows, and
   writes no two results, which have no order, to common bytes;
 - each byte a task reads holds the byte of that value, written by all tasks that write it and by
-  nothing else since; so do the outputs at the end.
+  nothing else since; so do the outputs at the end. What an output lies over is there at the start.
 
 Signals and satisfied waits never disable anything and commute with all else, so they are executed
 at once, and so are free EUs that take the next queue: a state is the place in each queue, and the
@@ -68,6 +68,7 @@ class Oracle:
         self._contents: dict[tuple[str, int], tuple[int, int]] = {}
         self._next_content = 1  # 0: nobody has written
         self._tasks: dict[tuple[str, tuple[str, ...], int], _Task] = {}
+        self._over = {b.index: b.over for p in programs for b in p.buffers if b.over >= 0}
 
     def check(self) -> None:
         """Raises Illegal with the reason, or TooLarge."""
@@ -77,7 +78,7 @@ class Oracle:
         lists = [
             [self._atoms(program, queue) for queue in program.queues] for program in self.programs
         ]
-        memories: set[Memory] = {(0,) * len(self._cells)}
+        memories: set[Memory] = {tuple(map(self._at_start, self._cells))}
         for program, atoms in zip(self.programs, lists, strict=True):
             # An EU more never keeps anything from happening. So an EU for each queue has all the
             # executions that fewer have, and a deadlock of any number of EUs is one of one EU.
@@ -89,6 +90,12 @@ class Oracle:
             memories = ends
         for memory in memories:
             self._check_outputs(memory)
+
+    def _at_start(self, place: Place) -> int:
+        """Content of a byte of memory before the first launch."""
+        (kind, index), _ = place
+        known = kind == "input" and index in self._over.values()
+        return -1 - self._cells[place] if known else 0
 
     def _runs(self) -> Iterator[tuple[Program, Run]]:
         for program in self.programs:
@@ -135,7 +142,8 @@ class Oracle:
         """Where a value belongs: with the output that it is or that views it, else by its kind."""
         for value in self.graph.values:
             if value.kind == "output" and self.graph.root(value.name)[0] == root:
-                return ("output", value.index)
+                over = self._over.get(value.index, -1)
+                return ("output", value.index) if over < 0 else ("input", over)
         value = self.graph.value[root]
         return (value.kind, value.index if value.kind == "input" else -1)
 
@@ -193,7 +201,9 @@ class Oracle:
         contents = []
         for cell, byte in (pair for read in reads for pair in read):
             if self.graph.value[byte[0]].kind in ("input", "constant"):
-                continue  # nobody writes there
+                if self.graph.value[byte[0]].index in self._over.values():
+                    contents.append((cell, -1 - cell))
+                continue  # else nobody writes there
             if byte not in self._contents:
                 raise Illegal(f"operator {op.name} reads {byte}, which nobody writes")
             first, number_of_writers = self._contents[byte]

@@ -305,6 +305,7 @@ CASES: dict[str, Case] = {
     "uses.Uses.__init__ 3": checked(on(O0, (0, 9, 0), V0)),
     "uses.Uses.__init__ 4": checked(on(O0, INPUT, (1, 0, -64))),
     "uses.Uses.__init__ 5": checked(facts(), arena=32),
+    "uses._updated": checked(facts(), updates=[(0, 1)]),
     "uses.Uses._pin": not_side_by_side,
     "uses.Uses._pin 2": certified(pinned(dynamic=True), [[0, 0, 0], [1, 0, 0]]),
     "uses.Uses._pin 3": checked(pinned(room=127)),
@@ -324,6 +325,12 @@ MORE: dict[str, tuple[Case, str]] = {
     "a dim too few": (boxed(lambda own: own[1][0].__setitem__(2, own[1][0][2][1:])), "notes"),
     "a negative extent": (boxed(lambda own: own[1][0][0].__setitem__(0, -4)), "notes"),
     "taken over": (taken_over, "clobber"),
+    "state of two sizes": (checked(facts(), outputs=[128], updates=[(0, 0)]), "notes"),
+    "two states in one place": (checked(facts(), updates=[(0, 0), (0, 0)]), "notes"),
+    "state that is written before it is read": (
+        checked(facts(graph=chain([K, K, K], [[-1], [0], [-1]])), updates=[(0, 0)]),
+        "task",
+    ),
     "too many dims for the tasks": (many_dims, "notes"),
     "a kernel that is none": (checked(worded(0, {1: 9})), "notes"),
     "an operator that does not run": (

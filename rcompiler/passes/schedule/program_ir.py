@@ -170,6 +170,7 @@ def _read_buffer(op: ir.Operation, iteration: Index) -> Buffer:
         index,
         None if alias is None else name_at(alias, iteration),
         key,
+        integer(op, "over") if "over" in op.attributes else -1,
     )
 
 

@@ -118,13 +118,13 @@ def buffer_line(buffer: Buffer, type_: ir.Type) -> Line:
     if buffer.kind == "constant":
         name, numbers = (buffer.name,), ()
     alias, more = split_name(buffer.alias_of) if buffer.alias_of is not None else (None, ())
-    fixed = (buffer.kind, buffer.bytes, buffer.index, str(type_), name, alias)
+    fixed = (buffer.kind, buffer.bytes, buffer.index, buffer.over, str(type_), name, alias)
     return Line(fixed, (buffer.offset, *numbers, *more))
 
 
 def write_buffer(line: Line, numbers: Numbers, constants: Mapping[str, ir.Attribute]) -> None:
     """The op of a `buffer_line`; constants: by name."""
-    kind, size, index, type_, template, alias = line.fixed
+    kind, size, index, over, type_, template, alias = line.fixed
     offset, steps = numbers.integer()
     name = numbers.name(template)
     op = vdevice.BufferOp.build(
@@ -135,6 +135,7 @@ def write_buffer(line: Line, numbers: Numbers, constants: Mapping[str, ir.Attrib
         ir.Type.parse(type_),
         index=index if kind in ("input", "output") else None,
         value=constants.get(name) if kind == "constant" else None,
+        over=over if over >= 0 else None,
     )
     _move(op, "offset", steps)
     if alias is not None:

@@ -24,6 +24,7 @@ from rcompiler.passes.schedule.program_ir import read_kernels, read_programs
 from rcompiler.rammer.encode import encode, event_ids
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.program import Program, Run
+from rcompiler.rammer.states import updates
 from rcompiler.rammer.validate import validate
 from rcompiler.runtime.deferred import Constant, write
 from rcompiler.support.extent import Extent, Symbol
@@ -47,7 +48,8 @@ class Indices:
 class TensorInfo:
     """One entry of the signature; dtype is a numpy or ml_dtypes name. indices: what the elements of
     an input are; what those are that a result tells of. extents: along each axis how much is there;
-    () where all is. size: the count that it is.
+    () where all is. size: the count that it is. state: of which it is the last or the next value;
+    double_buffered: why a next value lies not where the last one does.
     """
 
     name: str
@@ -57,6 +59,20 @@ class TensorInfo:
     indices: Indices | None = None
     extents: tuple[Extent | None, ...] = ()
     size: Symbol | None = None
+    state: str | None = None
+    double_buffered: str = ""
+
+
+@dataclass(frozen=True)
+class StateInfo:
+    """A state: its last value is an input, its next one an output, by their numbers. in_place:
+    whether both lie in one place.
+    """
+
+    name: str
+    input: int
+    output: int
+    in_place: bool
 
 
 @dataclass(frozen=True)
@@ -86,6 +102,7 @@ class Tables:
     outputs: tuple[TensorInfo, ...]
     counts: tuple[TensorInfo, ...]
     checks: tuple[TensorInfo, ...]
+    states: tuple[StateInfo, ...]
     eus: int
 
     def memory(self) -> tuple[int, int]:
@@ -132,6 +149,7 @@ def read_tables(module: ir.Operation) -> Tables:
             "an argument of @main that has a 'size' is an int64 scalar behind all that have none; "
             "undo the last change of the text"
         )
+    states = _states(inputs, outputs, updates(programs))
     numbers = {name: k for k, name in enumerate(kernels)}
     launches, shortest = [], _shortest_loop(module)
     for program in programs:
@@ -140,7 +158,39 @@ def read_tables(module: ir.Operation) -> Tables:
         events, taken_by = tuple(event_ids(program)), program.eus if program.dynamic else 0
         launches.append(ProgramTables(program.name, streams, events, names, taken_by))
     eus = integer(device, "eus")
-    return Tables(tuple(programs), kernels, tuple(launches), inputs, outputs, counts, checks, eus)
+    return Tables(
+        tuple(programs), kernels, tuple(launches), inputs, outputs, counts, checks, states, eus
+    )
+
+
+def _states(
+    inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...], over: Mapping[int, int]
+) -> tuple[StateInfo, ...]:
+    """The states of a signature. over: inputs by the outputs that lie in their place."""
+    last, following = (
+        [number for number, tensor in enumerate(side) if tensor.state is not None]
+        for side in (inputs, outputs)
+    )
+    count, pairs = len(last), [*zip(last, following, strict=False)]
+    alike = all(
+        (a.state, a.shape, a.dtype) == (b.state, b.shape, b.dtype)
+        for a, b in ((inputs[i], outputs[j]) for i, j in pairs)
+    )
+    behind = (
+        last == [*range(len(inputs))][len(inputs) - count :]
+        and following == [*range(len(outputs))][len(outputs) - count :]
+    )
+    if not alike or not behind or len({inputs[i].state for i in last}) < count:
+        raise InvalidModel(
+            "the inputs of @main that have 'state' are the last ones, and so are its outputs: one "
+            "of each of the same state and type, in one order; undo the last change of the text"
+        )
+    if strange := [j for j, i in over.items() if (i, j) not in pairs]:
+        raise InvalidModel(
+            f"output {strange[0]} lies over input {over[strange[0]]}, and they are not the next "
+            "and the last value of one state; leave 'over' out of its buffers"
+        )
+    return tuple(StateInfo(inputs[i].state or "", i, j, j in over) for i, j in pairs)
 
 
 def _shortest_loop(module: ir.Operation) -> int:
@@ -160,10 +210,16 @@ def _signature(attribute: ir.Attribute, symbols: Sequence[Symbol]) -> tuple[Tens
         size = math.prod(type_.shape) * item_bytes(str(type_.element_type))
         indices = _indices(fields["indices"]) if "indices" in fields else None
         shape = tuple(type_.shape)
+        more = {name: fields[name] for name in ("state", "double_buffered") if name in fields}
+        if not all(isinstance(text, str) for text in more.values()):
+            raise InvalidModel(
+                "'state' and 'double_buffered' in a signature of @main are strings; undo the last "
+                "change of the text"
+            )
         extents = _extents(fields["extents"], len(shape), symbols) if "extents" in fields else ()
         symbol = _symbol(fields["size"]) if "size" in fields else None
         own = fields["name"], shape, fields["dtype"], size
-        found.append(TensorInfo(*own, indices, extents, symbol))
+        found.append(TensorInfo(*own, indices, extents, symbol, **more))
     return tuple(found)
 
 

@@ -12,6 +12,7 @@ from rcompiler.runtime.gpu.arrays import DeviceArray, check_range
 from rcompiler.runtime.gpu.dlpack import ForeignArray
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.runtime.gpu.resident import Bases, Resident
+from rcompiler.runtime.state import HeldState
 
 
 class GpuBinding(Staying):
@@ -37,14 +38,17 @@ class GpuBinding(Staying):
         parameters: Sequence[Parameter],
         inputs: Sequence[DeviceArray | ForeignArray],
         outputs: Sequence[DeviceArray],
+        held: HeldState | None = None,
     ) -> None:
         """lock: held while the device runs; check: raises when the model is closed; parameters: the
-        inputs of the model.
+        inputs of the model; held: the state that calls go on with, if it has any.
         """
         self.inputs = tuple(i.owner if isinstance(i, ForeignArray) else i for i in inputs)
         self.outputs = tuple(outputs)
         self._resident, self._lock, self._check, self._kept = resident, lock, check, tuple(inputs)
-        graph, bases = resident.capture([i.address for i in inputs], [o.address for o in outputs])
+        self._places = [i.address for i in inputs], [o.address for o in outputs]
+        self._held, self._state = held, held.addresses() if held else ((), ())
+        graph, bases = resident.capture(*self._with(*self._state))
         self._graph, self._bases, self._driver = graph, bases, driver
         pairs = zip(parameters, inputs, strict=True)
         self._indices = [(p, i.address) for p, i in pairs if p.indices is not None]
@@ -62,7 +66,26 @@ class GpuBinding(Staying):
             self._check()
             for parameter, address in self._indices:
                 check_range(self._driver, parameter, address)
-            self._resident.replay(self._graph, self._bases)
+            if self._held is None:
+                self._resident.replay(self._graph, self._bases)
+            else:
+                self._held.step(self._step)
+
+    def _step(self, last: Sequence[int], new: Sequence[int]) -> None:
+        """One inference with a state that lies at these addresses."""
+        self._read_state(last, new)
+        self._resident.replay(self._graph, self._bases)
+
+    def _read_state(self, last: Sequence[int], new: Sequence[int]) -> None:
+        """Let the graph read and write a state at these addresses."""
+        if (tuple(last), tuple(new)) != self._state:
+            self._state = tuple(last), tuple(new)
+            self._resident.rewrite(self._bases, *self._with(last, new))
+
+    def _with(self, last: Sequence[int], new: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Addresses of inputs and outputs, those of a state behind them."""
+        inputs, outputs = self._places
+        return [*inputs, *last], [*outputs, *new]
 
     def elapsed_ns(self, calls: int) -> float:
         """The time of several inferences, one after another, by the device's own clock.
@@ -71,14 +94,25 @@ class GpuBinding(Staying):
             calls: how many.
 
         Returns:
-            Nanoseconds of all of them.
+            Nanoseconds of all of them. With a state all of them read what the last call has left,
+                and what they leave is that of the next call.
 
         Raises:
             DeviceError: as of a call.
         """
+        found: list[float] = []
+
+        def timed(last: Sequence[int] = (), new: Sequence[int] = ()) -> None:
+            self._read_state(last, new)
+            found.append(self._resident.timed(self._graph, self._bases, calls))
+
         with self._lock:
             self._check()
-            return self._resident.timed(self._graph, self._bases, calls)
+            if self._held is None:
+                timed()
+            else:
+                self._held.step(timed)
+            return found[0]
 
 
 def _drop(driver: Driver, graph: object, bases: Bases) -> None:

@@ -23,7 +23,9 @@ from rcompiler.runtime.gpu.resident import Resident
 from rcompiler.runtime.held import HeldModel
 from rcompiler.runtime.memory import Results
 from rcompiler.runtime.outputs import Outputs, named
+from rcompiler.runtime.sessions import Stateful
 from rcompiler.runtime.sized_arguments import SizedCall
+from rcompiler.runtime.state import HeldState, State
 
 Arguments = Sequence[object] | Mapping[str, object]
 
@@ -48,12 +50,13 @@ class DeviceNeeds:
     machine_code: bool
 
 
-class GpuExecutable(HeldModel):
+class GpuExecutable(HeldModel, Stateful):
     """Runs an artifact: one cooperative launch per inference, or one launch for each program where
     no EU waits for another (see `launches`).
 
-    Weights, temporary tensors, inputs and outputs have fixed places on the device. Calls from
-    several threads are safe: they run one after the other.
+    Weights, temporary tensors, inputs, outputs and what the model keeps between calls (`state`)
+    have fixed places on the device. Calls from several threads are safe: they run one after the
+    other.
 
     Attributes:
         inputs, outputs: name, shape, dtype of each, in the order of the call and of the result.
@@ -102,11 +105,14 @@ class GpuExecutable(HeldModel):
                 f"the model computes sizes of its results ('{artifact.counts[0].name}'), which "
                 "programs for GPUs do not tell; compile it for a CPU"
             )
-        self.inputs, self.outputs = artifact.given, artifact.outputs
+        self.inputs, self.outputs = artifact.given, artifact.returned
         self.eus = max((program.eus for program in artifact.programs), default=1)
         self._image, self._limit_s = artifact.image, wait_limit_s
-        self._parameters = parameters(artifact.inputs, artifact.ranges)
+        told = artifact.given if artifact.states else artifact.inputs
+        self._parameters = parameters(told, artifact.ranges)
         self._sized = SizedCall.of(artifact, self._parameters)
+        self._kept = parameters(artifact.kept, artifact.ranges, "state")
+        self._held: HeldState | None = None
         self._results = [Parameter(tensor, "output") for tensor in self.outputs]
         self._names = tuple(tensor.name for tensor in self.outputs)
         self._new = [Results(p.shape, p.dtype) for p in self._results]
@@ -139,13 +145,22 @@ class GpuExecutable(HeldModel):
             DeviceError: there is no device, it cannot run the model (not enough memory, or not all
                 blocks at once), the model is closed, or the schedule stopped: who waited for whom.
         """
+        return self.step(self._own(), args, kwargs)
+
+    def step(
+        self, held: HeldState | None, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> Outputs[np.ndarray]:
+        """A call with a state: that of the model, or of a session; None for none.
+
+        Args, results, errors: as of a call.
+        """
         values, layout = call_arguments(self.inputs, args, kwargs), None
         if self._sized is not None:
             values, layout = self._sized.take_all(values)
         given = self._take(values)
         with self._lock:
             loaded = self._ready()
-            loaded.launch(self._places(loaded, given), loaded.outputs)
+            self._launch(loaded, held, self._places(loaded, given), loaded.outputs)
             pairs = zip(self._new, loaded.outputs, strict=True)
             results = [self._read(*pair) for pair in pairs]
         if self._sized is not None and layout is not None:
@@ -172,12 +187,54 @@ class GpuExecutable(HeldModel):
                 "the shapes of the results are known at run time only, and arrays on the device "
                 "are of their bounds; call the model, or bind it"
             )
-        given = self._take(call_arguments(self.inputs, args, kwargs))
+        given, held = self._take(call_arguments(self.inputs, args, kwargs)), self._own()
         with self._lock:
             loaded = self._ready()
             made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._results]
-            loaded.launch(self._places(loaded, given), [array.address for array in made])
+            places = self._places(loaded, given)
+            self._launch(loaded, held, places, [array.address for array in made])
             return named(self._names, made)
+
+    def _launch(
+        self,
+        loaded: Resident,
+        held: HeldState | None,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+    ) -> None:
+        """One inference; inputs, outputs: their addresses."""
+        if held is None:
+            loaded.launch(inputs, outputs)
+        else:
+            held.step(lambda last, new: loaded.launch([*inputs, *last], [*outputs, *new]))
+
+    def held(self) -> HeldState:
+        with self._lock:
+            self._ready()
+            if self._held is None:
+                device = self._device()
+
+                def new(parameter: Parameter) -> DeviceArray:
+                    return DeviceArray(device, parameter.shape, parameter.dtype)
+
+                in_place = [state.in_place for state in self.artifact.states]
+                # what is emulated has memory of its own
+                home = device.name if device.real else device
+                made = State(self._kept, new, f"on {device.name}", home)
+                self._held = HeldState(self._kept, in_place, made)
+            return self._held
+
+    def hold(self, held: HeldState) -> None:
+        with self._lock:
+            self._held = held
+
+    def reaches(self, held: HeldState) -> bool:
+        here = held.state.home == self.held().state.home
+        return here and all(map(self._device().holds, held.addresses()[0]))
+
+    def _own(self) -> HeldState | None:
+        """What the model keeps; None where it keeps nothing."""
+        return self.held() if self._kept else None
 
     def bind(self, inputs: Arguments | None = None) -> GpuBinding:
         """Fix the memory of inputs and outputs on the device: a call launches a graph.
@@ -198,6 +255,10 @@ class GpuExecutable(HeldModel):
             ShapeError: an array is missing, unknown, or cannot be used where it lies.
             DeviceError: there is no device, or no memory, or the model is closed.
         """
+        return self.bind_with(self._own(), inputs)
+
+    def bind_with(self, held: HeldState | None, inputs: Arguments | None = None) -> GpuBinding:
+        """As `bind`, with the state of the model or of a session."""
         given = None
         if self._sized is not None and inputs is not None:
             raise ShapeError(
@@ -213,7 +274,7 @@ class GpuExecutable(HeldModel):
             read = self._new_inputs() if given is None else self._bound(given)
             made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._results]
             own = loaded, self._device(), self._lock, self.check_open
-            return GpuBinding(*own, self._parameters, read, made)
+            return GpuBinding(*own, self._parameters, read, made, held)
 
     @property
     def needs(self) -> DeviceNeeds:

@@ -33,8 +33,8 @@ class Resident:
     """Inputs and outputs of the model have places on the device, for callers that bring none.
 
     Attributes:
-        inputs, outputs: these places, in order. What the model says of its indices has one place,
-            for all launches.
+        inputs, outputs: these places, in order; states lie elsewhere, and come behind them. What
+            the model says of its indices has one place, for all launches.
         failed: whether a launch went wrong: what lies on the device is of no use then.
     """
 
@@ -54,13 +54,13 @@ class Resident:
         self.close = weakref.finalize(self, memory.free)
         self._fixed = [memory.new(artifact.arena_bytes), memory.new(artifact.constants.size)]
         driver.write(self._fixed[1], artifact.constants)
-        self.inputs = [memory.new(tensor.nbytes) for tensor in artifact.inputs]
-        self.outputs = [memory.new(tensor.nbytes) for tensor in artifact.outputs]
+        self.inputs = [memory.new(tensor.nbytes) for tensor in artifact.given]
+        self.outputs = [memory.new(tensor.nbytes) for tensor in artifact.returned]
         self._checks = IndexChecks(artifact.checks)
         answers = memory.new(self._checks.size) if self._checks else 0
         self._answers = range(answers, answers + self._checks.size, ALIGNMENT)
         self._places: list[int] = []  # what the table of base addresses holds
-        count = len(self._fixed) + len(self.inputs) + len(self.outputs) + len(self._answers)
+        count = len(self._fixed) + len(artifact.inputs + artifact.outputs) + len(self._answers)
         self._maps = MapTable(image.boxes, len(artifact.kernels), count, _operands(launches))
         self._bases = Bases(memory.zeros(count), memory.new(self._maps.bytes))
         self._controls = LaunchControls(memory, launches, limit_s)
@@ -83,6 +83,10 @@ class Resident:
         )
         self._write(bases, places)
         return self._driver.capture(partial(self._start, bases)), bases
+
+    def rewrite(self, bases: Bases, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Let the launches of `capture` have tensors at other addresses."""
+        self._write(bases, [*self._fixed, *inputs, *outputs, *self._answers])
 
     def _write(self, bases: Bases, places: Sequence[int]) -> None:
         self._driver.write(bases.addresses, np.asarray(places, np.int64).view(np.uint8))
