@@ -23,6 +23,7 @@ from rcompiler.passes.rtask_round_tables import RTaskRoundTables
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
+from rcompiler.passes.rtask_update_state import RTaskUpdateState
 from rcompiler.passes.rtask_widen_bytes import RTaskWidenBytes
 from rcompiler.passes.rtask_widen_factors import RTaskWidenFactors
 from rcompiler.passes.rtask_winograd import RTaskWinograd
@@ -79,6 +80,7 @@ class RcCpu(Lowering):
             *([RcConnectOperators()] if self.fusion else []),
             RTaskFuseAxes(),
             FoldConstants(),  # weights in the shapes of fused axes
+            RTaskUpdateState(),
         ]
 
     def to_vdevice(self) -> list[Element]:

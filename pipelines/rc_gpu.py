@@ -19,6 +19,7 @@ from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
 from rcompiler.passes.rtask_turn_bytes import RTaskTurnBytes
+from rcompiler.passes.rtask_update_state import RTaskUpdateState
 from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
 from rcompiler.passes.vdevice_pin import VdevicePin
@@ -76,6 +77,7 @@ class RcGpu(Lowering):
             *([RcConnectOperators()] if self.fusion else []),
             RTaskFuseAxes(),
             FoldConstants(),  # weights in the shapes of fused axes
+            RTaskUpdateState(),
         ]
 
     def to_vdevice(self) -> list[Element]:

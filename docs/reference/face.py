@@ -30,9 +30,11 @@ FACE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Errors", "rcompiler.errors", ()),
     ("Files", "rcompiler.runtime.artifact", ("Artifact",)),
     ("What files consist of", "rcompiler.runtime.program",
-     ("Tensor", "KernelEntry", "Program", "IndexRange", "IndexCheck")),
+     ("Tensor", "KernelEntry", "Program", "IndexRange", "IndexCheck", "State")),
     ("Run on a CPU", "rcompiler.runtime.executable", ()),
     ("Calls without allocation", "rcompiler.runtime.binding", ()),
+    ("State between calls", "rcompiler.runtime.sessions", ()),
+    ("What is kept", "rcompiler.runtime.state", ("State",)),
     ("Outputs", "rcompiler.runtime.outputs", ("Outputs",)),
     ("Close", "rcompiler.runtime.closing", ()),
     ("Run on a GPU", "rcompiler.runtime.gpu.executable", ()),
@@ -55,6 +57,8 @@ _MADE_ELSEWHERE = (
     "DeviceArray",
     "DeviceNeeds",
     "Tasks",
+    "State",
+    "Session",
 )
 _DESCRIPTORS = (FunctionType, property, cached_property, staticmethod, classmethod)
 

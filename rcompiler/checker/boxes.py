@@ -70,11 +70,13 @@ class KernelOperands:
 
     counts, tasks: (kernels,) how many operands and tasks each has; in_place: pairs of operands, as
     first * all + second: one that is read and a result, of the same boxes, of which each element is
-    written after it was read.
+    written after it was read; updates: pairs (first, second) that have to lie in one place, as only
+    a part of the result is written.
     """
 
     def __init__(self, facts: Facts) -> None:
-        self.accesses, pairs = list[Access](), list[tuple[int, int]]()
+        self.accesses, self.updates = list[Access](), list[tuple[int, int]]()
+        pairs = list[tuple[int, int]]()
         for (grid, reads, writes, own), code in zip(facts.boxes, facts.sizes, strict=True):
             tasks, begin, both = prod(grid.tolist()), len(self.accesses), [*reads, *writes]
             each = [Access(grid, x, n >= len(reads), n in code[3]) for n, x in enumerate(both)]
@@ -83,8 +85,10 @@ class KernelOperands:
             few = tasks * max([len(grid) + 1, *(len(a.shape) for a in each)]) <= MOST_AT_ONCE
             forbid(not few or not fits, "notes", "a kernel has not the boxes of its code")
             forbid(not all(a.covered for a in each if a.result), "task", "a result has gaps")
-            own = [(r, len(reads) + w) for r, w in own if 0 <= r < len(reads) and w >= 0]
-            own = [(r, w) for r, w in own if each[r].cut == each[w].cut and each[r].disjoint]
+            own = [own for own in own if 0 <= own[0] < len(reads) and own[1] >= 0]
+            own = [(r, len(reads) + w, *more) for r, w, *more in own]
+            self.updates += [(begin + r, begin + w) for r, w, *more in own if more]
+            own = [(r, w) for r, w, *_ in own if each[r].cut == each[w].cut and each[r].disjoint]
             pairs += [(begin + r, begin + w) for r, w in own]
             self.accesses += each
         self.counts = np.array([len(own[1]) + len(own[2]) for own in facts.boxes], int)

@@ -23,9 +23,10 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Facts:
-    """Numbers are ints of at most MOST. boxes: [grid, reads, writes, in_place] of each kernel, an
-    access being [shape, itemsize, [axis, scale, offset, extent] of each dim], with arrays of
-    numbers; sizes: (tasks, operand bytes, results, pinned operands) of each, as its code has them.
+    """Numbers are ints of at most MOST. boxes: [grid, reads, writes, in_place] of each kernel, of
+    which a pair with a third number has to lie in one place; an access being [shape, itemsize,
+    [axis, scale, offset, extent] of each dim], with arrays of numbers; sizes: (tasks, operand
+    bytes, results, pinned operands) of each, as its code has them.
 
     names: of the operators; kernels, uses: (operators,) the kernel of each, and how many operands
     it has; operands: (n, 3) those of all operators, one after the other, as value, base, offset: a

@@ -49,6 +49,9 @@ class Uses:
         forbid(fixed & (writes > 0), "buffer", "an operator writes what is only read")
         fixed &= ~np.isin(base, updated[:, 0])
         low, own = starts[base] + work.offset, np.flatnonzero(fixed & (size > 0))
+        for read, written in work.kernels.updates:
+            apart = low[work.access == read] != low[work.access == written]
+            forbid(apart, "buffer", "a part of a result is written, and the rest lies elsewhere")
         own = own[np.argsort(low[own])]
         last = np.maximum.accumulate((low + size)[own])[:-1]
         meets = (low[own[1:]] < last) & (np.diff(work.value[own]) != 0)

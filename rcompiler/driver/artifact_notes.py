@@ -40,7 +40,9 @@ def describe(
 ) -> Json:
     """What is needed beside the streams, as JSON; kernels in the order of their numbers.
 
-    Of each operator of a program: the number of its kernel, and those of its buffers.
+    Of each kernel its grid, what its tasks read and write, and pairs of both that may lie in the
+    same bytes, with a 1 behind those that have to. Of each operator of a program: the number of its
+    kernel, and those of its buffers.
 
     Buffers are columns of names, kinds (as numbers), offsets, bytes, indices, keys, views (the
     number of what each one views, or its own) and values (of the first one with the same content: a
@@ -74,7 +76,7 @@ def describe(
                 list(kernel.grid),
                 [_access_data(access) for access in kernel.reads],
                 [_access_data(access) for access in kernel.writes],
-                [list(pair) for pair in kernel.in_place],
+                [[*pair, *[1] * (pair in kernel.updates)] for pair in kernel.in_place],
             ]
             for kernel in kernels
         ],
@@ -193,7 +195,8 @@ def _kernel(entry: KernelEntry, data: Any) -> Kernel:
         reads=tuple(_access(*fields) for fields in reads),
         writes=tuple(_access(*fields) for fields in writes),
         estimated_ns=0.0,  # times prove nothing
-        in_place=tuple((_int(read), _int(write)) for read, write in pairs),
+        in_place=tuple((_int(read), _int(write)) for read, write, *_ in pairs),
+        updates=tuple((_int(read), _int(write)) for read, write, *has in pairs if has),
         pinned=entry.pinned,
     )
     if (kernel.tasks, kernel.operand_bytes, len(kernel.writes)) != (

@@ -176,7 +176,7 @@ def boxes(notes: Any) -> list[Any]:
             numbers(grid),
             [_access(*access) for access in reads],
             [_access(*access) for access in writes],
-            [(integer(read), integer(result)) for read, result in pairs],
+            [tuple(map(integer, pair)) for pair in pairs],
         ]
         for grid, reads, writes, pairs in notes["kernels"]
     ]

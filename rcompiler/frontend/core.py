@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -105,6 +105,7 @@ class Core:
         self._stems: dict[str, int] = {}
         self._locations: dict[str, int] = {}
         self.arguments: list[tuple[Value, str]] = []
+        self.state: Mapping[str, str] = {}  # results by the arguments whose next values they are
         self.ranges: dict[str, Range] = {}  # of graph inputs
         self.expected: list[Expected] = []
         self.notes: list[str] = []  # what is told of how the model was translated, a line each

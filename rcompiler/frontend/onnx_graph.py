@@ -152,6 +152,7 @@ def translate(
     interpreter = made(model, gaps)
     interpreter.b.limits = dict(limits or {})
     weights, state = _weights(graph), state or {}
+    interpreter.b.state = state
     bind = {
         v.name: _input(interpreter, graph, v, shapes, values)
         for v in last(graph.input, state)

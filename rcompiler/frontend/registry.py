@@ -105,6 +105,15 @@ class Context:
     attributes: dict[str, Any]
     uses: list[int] = field(default_factory=list)
 
+    def updates_state(self, index: int = 0) -> bool:
+        """Whether the first result is the next value of the state that input ``index`` is, and this
+        node alone reads that: what it leaves as it is need not be copied.
+        """
+        value, result = self.input(index), self.outputs[0]
+        [name] = [n for v, n in self.b.arguments if v.name == value.name] or [""]
+        alone = index < len(self.uses) and self.uses[index] == 1
+        return alone and name in self.b.state and self.b.state[name] == result
+
     # -- reading the node -------------------------------------------------------------------
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute as int, float, str, list, TensorProto or GraphProto."""

@@ -1,7 +1,8 @@
 """Bodies that are one scf.for over tensors (scatter, sort, scans): run in order, updating the
 result in place; or some of its iterations, where each has its own slab of the results.
 
-The loop's initial tensors, but for empty ones, are copied to the results first. Each
+The loop's initial tensors, but for empty ones, and those that it updates where they are, are copied
+to the results first. Each
 `tensor.insert` then writes the result buffer, so an older version of a tensor must not be read
 after it was updated: such a body is refused, never miscompiled.
 """
@@ -20,7 +21,7 @@ from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.tiling import Range
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
-from rcompiler.linalg.independent_loops import Apart, loop_of
+from rcompiler.linalg.independent_loops import UPDATES, Apart, loop_of
 
 
 class SequentialWriter:
@@ -91,6 +92,8 @@ class SequentialWriter:
 
     def _copied(self, loop: ir.Operation) -> list[tuple[ir.Value, Buffer]]:
         """The initial tensors that have elements, with what they are copied to."""
+        if UPDATES in loop.attributes:
+            return []
         arguments = list(loop.regions[0].blocks[0].arguments)[1:]
         pairs = zip(list(loop.operands)[3:], arguments, strict=True)
         return [

@@ -10,12 +10,16 @@ that shares out another dim, is a second one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
 from rcompiler.linalg.values import defining, number_of, ops_of, shape_of
+
+UPDATES = "rtask.updates"
+"""On a loop: its result begins as its initial tensor, in whose bytes it lies."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,43 @@ def loop_of(results: Sequence[ir.Value]) -> ir.Operation | None:
     owners = {defining(r) for r in results}
     loop = owners.pop() if len(owners) == 1 else None
     return loop if loop is not None and loop.name == "scf.for" else None
+
+
+def updated_operands(results: Sequence[ir.Value], operands: Sequence[ir.Value]) -> tuple[int, ...]:
+    """Flat (operand, result) pairs of a body whose loop updates operands in place (`UPDATES`)."""
+    loop = loop_of(results)
+    if loop is None or UPDATES not in loop.attributes:
+        return ()
+    pairs: list[int] = []
+    for number, result in enumerate(results):
+        init = loop.operands[3 + list(loop.results).index(result)]
+        if init in operands and len(list(init.uses)) == 1:
+            pairs += [list(operands).index(init), number]
+    return tuple(pairs)
+
+
+def touched(loop: ir.Operation, shape: Sequence[int], dims: Iterable[int]) -> dict[int, int]:
+    """How many elements along some dims a loop writes of a result of this shape, at most."""
+    left, others = _insertions(loop), math.prod(shape)
+    found: dict[int, int] = {}
+    for d in sorted(dims):
+        others //= max(shape[d], 1)
+    left = -(-left // max(others, 1))
+    for d in sorted(dims):
+        found[d] = max(min(shape[d], left), 1)
+        left = -(-left // found[d])
+    return found
+
+
+def _insertions(loop: ir.Operation) -> int:
+    """How many elements a loop writes; any number where it is not known."""
+    low, high, step = (number_of(v) for v in list(loop.operands)[:3])
+    if low is None or high is None or not step:
+        return 1 << 62
+    ops = ops_of(loop.regions[0].blocks[0])
+    own = sum(op.name == "tensor.insert" for op in ops)
+    inside = sum(_insertions(op) for op in ops if op.name == "scf.for")
+    return max(0, -(-(high - low) // step)) * (own + inside)
 
 
 def independent_loops(results: Sequence[ir.Value]) -> list[Apart]:

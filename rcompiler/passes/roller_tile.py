@@ -27,6 +27,7 @@ from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import enclosing_module, to_attribute
 from rcompiler.dialects.uses import captures
 from rcompiler.errors import PipelineError
+from rcompiler.linalg.independent_loops import updated_operands
 from rcompiler.linalg.pieces import core_of
 from rcompiler.linalg.values import STAGE, ops_of, shape_of, string, yielded
 from rcompiler.options import RollerPolicy
@@ -296,6 +297,8 @@ def _build_kernel(name: str, body: Body, decision: Decision) -> rtask.KernelOp:
     pairs = in_place_pairs(block, traced)
     if pairs:
         more["in_place"] = pairs
+    if updated := updated_operands(results, list(block.arguments)):
+        more["updates"] = updated
     set_attributes(kernel.operation, more)
     copy_block(block, kernel.body, list(block.arguments))
     return kernel
@@ -347,7 +350,8 @@ class _Tiles:
         self.register_tile = [1] * len(first)
         for position, d in enumerate(parallel):
             self.register_tile[d] = min(decision.register_tile[position], max(inner[d], 1))
-            self.tile[d], self.grid[d] = decision.tile[position], decision.grid[position]
+            if d not in traced.touched:  # of which all is one task's
+                self.tile[d], self.grid[d] = decision.tile[position], decision.grid[position]
         order = [parallel[p] for p in decision.order]
         self.order = order + [d for d in range(len(first)) if d not in order]
         self.vector_dim = parallel[decision.vector_dim] if decision.vector_dim >= 0 else -1

@@ -89,6 +89,8 @@ class Kernel:
         workspace: bytes of the EU's own memory in which a task keeps tiles.
         parts: "compute" and the memory levels that one rTask waits for, with the ns of each alone.
         pinned: numbers of the reads, then writes, whose boxes lie in the EU's own memory.
+        updates: those of `in_place` whose bytes have to be the same: the result is what was read
+            but for what the task writes of it.
 
     Raises:
         ScheduleError: an access, a time or a number does not fit the rest.
@@ -104,6 +106,7 @@ class Kernel:
     workspace: int = 0
     parts: tuple[tuple[str, float], ...] = ()
     pinned: tuple[int, ...] = ()
+    updates: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if min(self.grid, default=0) < 0 or not self.estimated_ns >= 0:
@@ -120,6 +123,8 @@ class Kernel:
         for read, write in self.in_place:
             if not (0 <= read < len(self.reads) and 0 <= write < len(self.writes)):
                 raise ScheduleError(f"rKernel {self.name}: no operands for in_place {read, write}")
+        if not {*self.updates} <= {*self.in_place}:
+            raise ScheduleError(f"rKernel {self.name}: updates {self.updates} are not in place")
         if not all(0 <= number < len(self.accesses) for number in self.pinned):
             raise ScheduleError(f"rKernel {self.name}: no operands for pinned {self.pinned}")
 

@@ -99,7 +99,7 @@ def schedule(
         programs = POLICIES[policy](graph, eus, costs, name=name, **mode)
     else:
         programs = _written(lambda: policy(graph, eus, costs, name=name, **mode))
-        _check_written(programs, graph, eus, costs)
+        _check_written(update_in_place(graph, programs, states)[0], graph, eus, costs)
     placed, plan = _planned(graph, programs, costs, memory)
     placed, reasons = update_in_place(graph, placed, states)
     return Schedule(placed, plan, validate(placed, graph, max_eus=eus), reasons)

@@ -49,6 +49,27 @@ def check_updates(programs: Sequence[Program]) -> None:
             )
 
 
+def check_updates_in_place(placement: Placement) -> None:
+    """Check that operators which write only a part of a result find the rest there: the result lies
+    where the operand does. Raises ScheduleError.
+    """
+    graph, place = placement.graph, placement.place
+    for op, runs in placement.runs.items():
+        for read, write in runs.kernel.updates:
+            names = runs.operator.inputs[read], runs.operator.outputs[write]
+            (one, a), (two, b) = map(graph.root, names)
+            if one not in place:  # which is not run
+                continue
+            (space, start), (other, begin) = place[one], place[two]
+            if (space, start + a) != (other, begin + b):
+                raise ScheduleError(
+                    f"operator {op} (rKernel {runs.kernel.name}) writes a part of {names[1]} and "
+                    f"leaves the rest as it is in {names[0]}, which lies elsewhere: let it lie "
+                    "over that",
+                    "buffer",
+                )
+
+
 def update_in_place(
     graph: Graph, programs: Sequence[Program], states: Sequence[Pair]
 ) -> tuple[tuple[Program, ...], dict[Pair, str]]:

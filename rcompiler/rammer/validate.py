@@ -26,7 +26,7 @@ from rcompiler.rammer.placement import Placement, derive_graph, describe, place_
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.regions import Ints, covers, disjoint, intersect_ranges
 from rcompiler.rammer.reuse import Operand, check_reuse
-from rcompiler.rammer.states import check_updates
+from rcompiler.rammer.states import check_updates, check_updates_in_place
 
 _PAIRS = 1 << 22  # of runs compared at once: bounds the memory
 _AT_ONCE = 1 << 12  # of operators
@@ -67,6 +67,7 @@ def validate(
     check_signature(programs, graph, inputs, outputs)
     order = happens_before(programs)
     placement = place_runs(programs, graph, order, derived)
+    check_updates_in_place(placement)
     checked: set[tuple[str, int]] = set()
     for runs in placement.runs.values():
         for number, access in enumerate(runs.kernel.writes):

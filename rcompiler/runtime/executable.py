@@ -204,8 +204,20 @@ class Executable(HeldModel, Stateful):
     def step(
         self, held: HeldState, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> Outputs[np.ndarray]:
-        """A call with a state: that of the model, or of a session. Args, results, errors: as of a
-        call."""
+        """A call with the state of the model, or of a session of it.
+
+        Args:
+            held: the state.
+            args, kwargs: as of a call.
+
+        Returns:
+            As of a call.
+
+        Raises:
+            ShapeError: as of a call.
+            RangeError: as of a call.
+            DeviceError: as of a call.
+        """
         self.check_open()
         args = call_arguments(self.inputs, args, kwargs)
         given = [take(args[index]) for index, take in self._takes]
@@ -259,7 +271,19 @@ class Executable(HeldModel, Stateful):
     def bind_with(
         self, held: HeldState, inputs: Arrays | None = None, outputs: Arrays | None = None
     ) -> Binding:
-        """As `bind`, with the state of the model or of a session."""
+        """As `bind`, with the state of the model or of a session of it.
+
+        Args:
+            held: the state.
+            inputs, outputs: as of `bind`.
+
+        Returns:
+            As `bind`.
+
+        Raises:
+            ShapeError: as of `bind`.
+            DeviceError: as of `bind`.
+        """
         self.check_open()
         if self._sized is not None:
             inputs = self._sized.with_bounds(inputs)

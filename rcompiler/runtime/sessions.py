@@ -23,7 +23,11 @@ class Stateful:
         raise NotImplementedError
 
     def hold(self, held: HeldState) -> None:
-        """Keep something else from now on."""
+        """Keep something else from now on.
+
+        Args:
+            held: what that is.
+        """
         raise NotImplementedError
 
     @property
@@ -65,7 +69,11 @@ class Stateful:
         return Session(self, self.held().of(self.state.copy()))
 
     def reaches(self, held: HeldState) -> bool:
-        """Whether a state lies where the model runs."""
+        """Whether a state lies where the model runs.
+
+        Args:
+            held: the state.
+        """
         raise NotImplementedError
 
     def share_state(self, other: Stateful | Session) -> None:
@@ -107,12 +115,35 @@ class Session(Staying):
         self.outputs: tuple[Tensor, ...] = model.outputs
 
     def __call__(self, *args: object, **kwargs: object) -> Outputs[Any]:
-        """One call of the model with this state: arguments, results and errors are its."""
+        """One call of the model with this state.
+
+        Args:
+            *args, **kwargs: as of a call of the model.
+
+        Returns:
+            As of a call of the model.
+
+        Raises:
+            ShapeError: as of a call of the model.
+            RangeError: as of a call of the model.
+            DeviceError: as of a call of the model.
+        """
         found: Outputs[Any] = self._model.step(self._held, args, kwargs)
         return found
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """As of the model; the binding reads and writes this state."""
+        """Fix the memory of inputs and outputs; the binding reads and writes this state.
+
+        Args:
+            *args, **kwargs: as of the model.
+
+        Returns:
+            What runs the model when it is called.
+
+        Raises:
+            ShapeError: as of the model.
+            DeviceError: as of the model.
+        """
         return self._model.bind_with(self._held, *args, **kwargs)
 
     @property
@@ -121,11 +152,22 @@ class Session(Staying):
         return self._held.state
 
     def reset(self, initial: Mapping[str, Any] | None = None) -> None:
-        """As of the model, of this state."""
+        """Let the next call of the session be the first one.
+
+        Args:
+            initial: values of states by name; all others begin as zeros.
+
+        Raises:
+            ShapeError: there is no such state, or a value is of another shape or dtype.
+            RangeError: an index in a value is outside of what it leads into.
+        """
         self.state.reset(initial)
 
     def fork(self) -> Session:
         """Another session of the model, which begins with a copy of this state.
+
+        Returns:
+            A session of its own.
 
         Raises:
             DeviceError: the state is lost, or there is no memory for another.

@@ -100,6 +100,9 @@ class State(Staying, Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         """A copy of a value.
 
+        Args:
+            name: of the state.
+
         Raises:
             ShapeError: there is no state of this name.
             DeviceError: it is lost.
@@ -111,6 +114,10 @@ class State(Staying, Mapping[str, np.ndarray]):
 
     def __setitem__(self, name: str, value: object) -> None:
         """Let the next call read this value.
+
+        Args:
+            name: of the state.
+            value: an array of its shape and dtype.
 
         Raises:
             ShapeError: there is no state of this name, or it is of another shape or dtype.
@@ -164,6 +171,9 @@ class State(Staying, Mapping[str, np.ndarray]):
     def copy(self) -> State:
         """Values of its own, equal to these now.
 
+        Returns:
+            Another state.
+
         Raises:
             DeviceError: the state is lost, or there is no memory.
         """
@@ -181,7 +191,18 @@ class State(Staying, Mapping[str, np.ndarray]):
         in_place: Sequence[bool],
         run: Callable[[Sequence[int], Sequence[int]], None],
     ) -> None:
-        """One call of a model, see `HeldState`."""
+        """One call of a model.
+
+        Args:
+            parameters: what the model keeps.
+            order: of each, the number of it here.
+            in_place: of each, whether its next value lies in the place of the last one.
+            run: runs it, with the addresses of the last and of the next values.
+
+        Raises:
+            DeviceError: the state is lost, there is no memory, or as `run`.
+            RangeError: a value is an index that is outside of what it leads into, or as `run`.
+        """
         with self._lock:
             self._check()
             pairs = [self._pair(n, own) for n, own in zip(order, in_place, strict=True)]
@@ -201,23 +222,45 @@ class State(Staying, Mapping[str, np.ndarray]):
     def addresses(
         self, order: Sequence[int], in_place: Sequence[bool]
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Where the last and the next values lie now."""
+        """Where the last and the next values lie now.
+
+        Args:
+            order: of what a model keeps, the numbers here.
+            in_place: of each, whether its next value lies in the place of the last one.
+
+        Returns:
+            Addresses of both, in that order.
+        """
         with self._lock:
             pairs = [self._pair(n, own) for n, own in zip(order, in_place, strict=True)]
         return tuple(last.address for last, _ in pairs), tuple(new.address for _, new in pairs)
 
     def values(self) -> Any:  # of a Mapping it would go on while a call runs
-        """Copies of all values at one moment, in order."""
+        """Copies of all values at one moment.
+
+        Returns:
+            A list in the order of the names.
+        """
         with self._lock:
             return [self[name] for name in self]
 
     def items(self) -> Any:
-        """Names and copies of all values at one moment."""
+        """Names and copies of all values at one moment.
+
+        Returns:
+            A list of pairs.
+        """
         with self._lock:
             return [(name, self[name]) for name in self]
 
     def order_of(self, parameters: Sequence[Parameter]) -> list[int]:
         """Which of these states each one of another model is.
+
+        Args:
+            parameters: what the other model keeps.
+
+        Returns:
+            Numbers, in their order.
 
         Raises:
             ShapeError: a name, shape or dtype is another, or there are others.

@@ -84,6 +84,11 @@ FAULTS = (
         "passes/rtask-stage-rows.mlir", "text", "error",
     ),
     Fault(
+        "rtask-update-state", "passes/rtask_update_state.py",
+        "following.get(state)", "next(iter(following.values()))",
+        "passes/rtask-update-state.mlir", "text", "error",
+    ),
+    Fault(
         "rtask-fuse-axes", "passes/ir/tensor_ir.py",
         "[renamed[group[0]] for group in groups]", "[renamed[group[-1]] for group in groups[::-1]]",
         "e2e/test_fuse_axes.py::test_results_are_right", "failure", "rtask-fuse-axes",

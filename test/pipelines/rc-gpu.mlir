@@ -16,6 +16,7 @@
 // HALF:      },cse,rtask-round-factors{to=f16 weights=false},cse,fold-constants,cse,rtask-batch-products,
 // HALF-SAME: rtask-winograd{roots=direct}
 // HALF-SAME: halves=false of-bytes=false lines=true},cse,rtask-expand-products{bytes-only=false},rtask-turn-bytes,rtask-split-k
+// HALF-SAME: fold-constants,rtask-update-state,roller-tile
 // HALF-SAME: ,vdevice-pin,vdevice-prefetch)
 // BYTES-NOT: rtask-round-factors
 // BYTES:     rtask-merge-siblings,cse,rtask-expand-products{bytes-only=true},cse,rtask-block-channels

@@ -266,6 +266,8 @@ def two_streams() -> object:
 LATE = ([("-", "e", 1), ("o1", 0, 4)], [("o0", 0, 4), ("+", "e")])
 HALVES = ([("o0", 0, 4), ("+", "e")], [("-", "e", 1), ("o1", 0, 2), ("-", "e", 1), ("o1", 2, 2)])
 [[INPUT, V0], [_, V1]] = operands_of(facts())
+UPDATE = kernel("u", (4, 4), (4, 1), "t", in_place=((0, 0),), updates=((0, 0),))
+UPDATING = chain([K, UPDATE], [[-1], [0]])
 CASES: dict[str, Case] = {
     "boxes.Access.__init__": boxed(lambda own: own[1][0][2][0].__setitem__(0, 7)),
     "boxes.Access.__init__ 2": boxed(lambda own: own[2][0][2][0].__setitem__(1, 1 << 45)),
@@ -274,7 +276,7 @@ CASES: dict[str, Case] = {
     "intervals.neighbours": in_turns,
     "intervals.neighbours 2": checked(noted(O1, 0, 0, 7)),
     "uses.Uses.__init__ 6": checked(on(O0, INPUT, INPUT)),
-    "uses.Uses.__init__ 7": constants,
+    "uses.Uses.__init__ 8": constants,
     "check._complete": checked(facts(), outputs=[128]),
     "check._pairs": checked(on(O1, V0, V0), outputs=[]),
     "check._late": checked(pinned(at=32)),
@@ -305,6 +307,7 @@ CASES: dict[str, Case] = {
     "uses.Uses.__init__ 3": checked(on(O0, (0, 9, 0), V0)),
     "uses.Uses.__init__ 4": checked(on(O0, INPUT, (1, 0, -64))),
     "uses.Uses.__init__ 5": checked(facts(), arena=32),
+    "uses.Uses.__init__ 7": checked(facts(graph=UPDATING), updates=[]),
     "uses._updated": checked(facts(), updates=[(0, 1)]),
     "uses.Uses._pin": not_side_by_side,
     "uses.Uses._pin 2": certified(pinned(dynamic=True), [[0, 0, 0], [1, 0, 0]]),

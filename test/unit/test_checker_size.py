@@ -8,7 +8,7 @@ from pathlib import Path
 import rcompiler.checker
 
 FOLDER = Path(rcompiler.checker.__file__).parent
-MOST_LINES = 530  # of code
+MOST_LINES = 535  # of code
 _NO_CODE = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
     tokenize.ENDMARKER,

@@ -128,6 +128,28 @@ def test_states_are_part_of_a_schedule():
     assert list(found.double_buffered) == [(0, 0)]
 
 
+UPDATE = kernel("update", (4, 4), (4, 1), "t", in_place=((0, 0),), updates=((0, 0),))
+
+
+def test_a_part_of_a_result_is_written_where_the_rest_lies():
+    graph = chain([UPDATE], [[-1]])
+    program = hand_made(graph, [("o0", 0, 4)])
+    refused(program, graph, "writes a part of v0 and leaves the rest as it is in x")
+    [placed] = over([program])
+    validate([placed], graph)
+    facts = facts_of([placed], graph)
+    check(replace(facts, updates=[(0, 0)]))
+    with pytest.raises(Refused, match="a part of a result is written") as caught:
+        check(facts)
+    assert caught.value.rule == "buffer"
+    found = schedule(graph, 2, states=[(0, 0)])
+    assert not found.double_buffered
+    two = chain([UPDATE, UPDATE], [[-1], [0]])
+    refused(hand_made(two, [("o0", 0, 4), ("o1", 0, 4)]), two, "operator o0")
+    with pytest.raises(ScheduleError, match="are not in place"):
+        kernel("update", (4, 4), (4, 1), "t", updates=((0, 0),))
+
+
 def refused(program, graph, words, **sizes):
     with pytest.raises(ScheduleError, match=words) as caught:
         validate([program], graph, **sizes)

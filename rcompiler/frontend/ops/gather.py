@@ -290,6 +290,9 @@ def _tensor_scatter(ctx: Context) -> Value:
     if mode == "linear":
         expect_inside(ctx, at, room - steps)
 
+    if ctx.updates_state():
+        return _written_to(ctx, at, axis, circular=mode == "circular")
+
     def body(s: Body, old: Scalar, first: Scalar) -> Scalar:
         where = [s.index(i) for i in range(past.rank)]
         step = where[axis] - s.cast(first, "index")
@@ -300,3 +303,23 @@ def _tensor_scatter(ctx: Context) -> Value:
         return s.select((step >= 0) & (step < steps), s.extract(update, where), old)
 
     return b.tabulate(past.shape, past.dtype, body, (past, ", ".join(dims(past.rank))), (at, "d0"))
+
+
+def _written_to(ctx: Context, at: Value, axis: int, *, circular: bool) -> Value:
+    """A cache that is state, with an update written to it, of which the rest stays as it is."""
+    past, update = ctx.input(0), ctx.input(1)
+    room = past.shape[axis]
+
+    def body(s: Body, where: list[Scalar], cache: Value) -> Value:
+        place = s.cast(s.extract(at, where[:1]), "index") + where[axis]
+        if circular:
+            place = s.rem(place, room)
+            place = s.select(place < 0, place + room, place)
+        inside = (place >= 0) & (place < room)
+        there = [s.clamp(place, 0, room - 1) if d == axis else w for d, w in enumerate(where)]
+        new = s.select(inside, s.extract(update, where), s.extract(cache, there))
+        return s.insert(new, cache, there)
+
+    slabs = [d for d, n in enumerate(update.shape[:-1]) if d != axis and n > 1]
+    first = max(slabs, key=update.shape.__getitem__, default=0)
+    return ctx.b.nest(update.shape, past, body, first)

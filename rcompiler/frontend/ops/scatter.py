@@ -184,7 +184,8 @@ def _scatter_elements(ctx: Context) -> Value:
 
 def _elements_scattered(ctx: Context, x: Value, at: Value, updates: Value, axis: int) -> Value:
     combine = _combine(ctx, x.dtype)
-    if at.const is not None and combine is None:
+    here = ctx.updates_state()  # whose elements nobody copies
+    if at.const is not None and combine is None and not here:
         grid = list(np.indices(at.shape))
         grid[axis] = at.const
         flat = np.ravel_multi_index([g.reshape(-1) for g in grid], x.shape)
@@ -192,7 +193,7 @@ def _elements_scattered(ctx: Context, x: Value, at: Value, updates: Value, axis:
 
     whole = [d for d, n in enumerate(x.shape) if d != axis and at.shape[d] == n]
     first, shape = _slab_dim(x.shape, whole), x.shape
-    blocks = _blocks(x, updates, at.size)
+    blocks = 1 if here else _blocks(x, updates, at.size)
     if blocks > 1 and first != 0:
 
         def start(s: Body, where: list[Scalar]) -> Scalar:
@@ -202,7 +203,7 @@ def _elements_scattered(ctx: Context, x: Value, at: Value, updates: Value, axis:
 
         runs = ctx.b.reshape(updates, [*updates.shape, 1])
         return _in_neighbours(ctx, x, runs, start, combine, blocks)
-    if first == x.rank - 1:
+    if first == x.rank - 1 and not here:
         x, at, updates = (_in_blocks(ctx.b, v) for v in (x, at, updates))
 
     def body(s: Body, where: list[Scalar], tensor: Value) -> Value:
@@ -235,15 +236,20 @@ def _slices_scattered(ctx: Context, x: Value, at: Value, updates: Value) -> Valu
     """The coordinates are the last axis of ``at``."""
     count = at.shape[-1]
     combine = _combine(ctx, x.dtype)
-    if at.const is not None and combine is None:
+    here = ctx.updates_state()  # whose elements nobody copies
+    if at.const is not None and combine is None and not here:
         rows = np.ravel_multi_index(
             [c.reshape(-1) for c in np.moveaxis(at.const, -1, 0)], x.shape[:count]
         )
         return _from_constant(ctx, x, updates, rows, count)
-    if combine is None and math.prod(at.shape[:-1]) <= _FEW * math.prod(x.shape[count:]):
+    if (
+        not here
+        and combine is None
+        and math.prod(at.shape[:-1]) <= _FEW * math.prod(x.shape[count:])
+    ):
         return _replaced(ctx.b, x, updates, _last_updates(ctx.b, at, x.shape[:count]))
     lead, shape = at.rank - 1, x.shape
-    blocks = _blocks(x, updates, math.prod(at.shape[:-1]))
+    blocks = 1 if here else _blocks(x, updates, math.prod(at.shape[:-1]))
     if blocks > 1:
         length = math.prod(x.shape[count:])
 
@@ -254,7 +260,7 @@ def _slices_scattered(ctx: Context, x: Value, at: Value, updates: Value) -> Valu
         runs = ctx.b.reshape(updates, [*at.shape[:-1], length])
         return _in_neighbours(ctx, x, runs, start, combine, blocks)
     first = _slab_dim(updates.shape, range(lead, updates.rank))
-    if first == updates.rank - 1:
+    if first == updates.rank - 1 and not here:
         x, updates = _in_blocks(ctx.b, x), _in_blocks(ctx.b, updates)
 
     def body(s: Body, where: list[Scalar], tensor: Value) -> Value:

@@ -46,6 +46,7 @@ def kernel_of(op: ir.Operation) -> Kernel:
     results = yielded(block)
     attributes = op.attributes
     pairs = integers(op, "in_place") if "in_place" in attributes else ()
+    updates = integers(op, "updates") if "updates" in attributes else ()
     time = "measured_ns" if "measured_ns" in attributes else "estimated_ns"
     return Kernel(
         name=string(op, "sym_name"),
@@ -58,6 +59,7 @@ def kernel_of(op: ir.Operation) -> Kernel:
         workspace=workspace_bytes(op, integers(op, "tile")),
         parts=_parts(op),
         pinned=pinned_of(op),
+        updates=tuple(zip(updates[::2], updates[1::2], strict=True)),
     )
 
 

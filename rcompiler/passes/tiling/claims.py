@@ -13,6 +13,7 @@ from torch_mlir import ir
 from rcompiler.dialects.rtask import is_task_body
 from rcompiler.errors import InvalidModel
 from rcompiler.kernelgen.stages import stages_inside
+from rcompiler.linalg.independent_loops import updated_operands
 from rcompiler.linalg.pieces import core_of
 from rcompiler.linalg.values import STAGE, integers, ops_of, shape_of, string, yielded
 from rcompiler.passes.ir.operators import ops_in_module
@@ -80,6 +81,12 @@ def check_kernel(op: ir.Operation) -> None:
             zip(pairs[::2], pairs[1::2], strict=True)
         ):
             raise _wrong(name, "in_place", said_pairs, f"some of {pairs}, by its body")
+    said_updates = integers(op, "updates") if "updates" in op.attributes else ()
+    updated = updated_operands(results, list(block.arguments))
+    if said_updates != updated:
+        raise _wrong(name, "updates", said_updates, f"{updated}, by its body")
+    if updated and ("in_place" not in op.attributes or integers(op, "in_place") != updated):
+        raise _wrong(name, "in_place", "not of what it updates", f"{updated}, by its body")
 
 
 def _check_uncut(name: str, first: Sequence[int], grid: list[int], tile: list[int]) -> None:

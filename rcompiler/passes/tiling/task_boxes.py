@@ -8,6 +8,7 @@ from torch_mlir import ir
 
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.independent_loops import updated_operands
 from rcompiler.linalg.values import element_of, shape_of, yielded
 from rcompiler.passes.tiling.tensor_expr import Read, Traced, axis
 
@@ -114,10 +115,12 @@ def _single_axis(coordinate: Linear, size: int, traced: Traced) -> int | None:
 
 def in_place_pairs(block: ir.Block, traced: Traced) -> tuple[int, ...]:
     """Flat (operand, result) pairs that may share memory: each element is read only to compute that
-    very element.
+    very element; or that have to, where a loop updates an operand.
     """
     results = yielded(block)
     pairs: list[int] = []
+    if updated := updated_operands(results, list(block.arguments)):
+        return updated
     if traced.has_reduction or traced.columns or len(results) != 1:
         return ()
     shape, element = shape_of(results[0]), element_of(results[0])

@@ -17,7 +17,13 @@ from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.dot_group import dot_group
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Combination, Generic
-from rcompiler.linalg.independent_loops import Apart, in_vectors, independent_loops
+from rcompiler.linalg.independent_loops import (
+    UPDATES,
+    Apart,
+    in_vectors,
+    independent_loops,
+    touched,
+)
 from rcompiler.linalg.pieces import core_of, pieces_of
 from rcompiler.linalg.roots import sums_in_parts
 from rcompiler.linalg.values import (
@@ -94,8 +100,9 @@ class Traced:
     symbols. `stages`: the coordinates at which each one is read. `dot`: element type of the dot
     groups, if there are any; `words`: their steps by the arguments that are read in groups, at the
     first step. `work`: the arithmetic of all bodies. `products`: sums of products, and the
-    coordinates of their results. `uncut`: result dims that a loop goes over in order;
-    `abreast`: the one along which its vectors run, or -1.
+    coordinates of their results. `touched`: of result dims that a loop updates in place, how many
+    elements it writes along them, for estimates only. `uncut`: result dims that a loop goes over in
+    order; `abreast`: the one along which its vectors run, or -1.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -113,6 +120,7 @@ class Traced:
     dot: str = ""
     words: dict[int, int] = field(default_factory=dict)
     products: dict[ir.Operation, list[Linear]] = field(default_factory=dict)
+    touched: dict[int, int] = field(default_factory=dict)
 
 
 def axis(position: int) -> Linear:
@@ -242,7 +250,10 @@ class Tracer:
         found.uncut = set(range(len(shape))) - {a.dim for a in apart}
         if apart and in_vectors(apart[-1].loop):
             found.abreast = apart[-1].dim
-        cost = loop_cost(loop) / max(math.prod(shape), 1)
+        if UPDATES in loop.attributes:
+            found.touched = touched(loop, shape, found.uncut)
+        own = (found.touched.get(d, n) for d, n in enumerate(shape))
+        cost = loop_cost(loop) / max(math.prod(own), 1)
         if not found.work:  # once, not for each result
             found.work.append(Part(cost, frozenset(range(len(shape)))))
         axes = [axis(d) for d in range(len(shape))]
@@ -357,7 +368,8 @@ def tensor_expr(
     leaves: Sequence[ir.Value], results: Sequence[ir.Value], kind: str | None, traced: Traced
 ) -> roller.TensorExpr:
     """The Roller expression of results that were traced to `leaves`."""
-    counted = arithmetic(traced.sizes, traced.kinds, traced.work)
+    sizes = [traced.touched.get(d, n) for d, n in enumerate(traced.sizes)]
+    counted = arithmetic(sizes, traced.kinds, traced.work)
     axes = _axes(results, traced, counted)
     inputs = [
         _access(value, traced.reads[k], traced, counted, traced.words.get(k, 1))
@@ -368,7 +380,7 @@ def tensor_expr(
     cores = [core_of(r)[0] for r in results]
     outputs = [
         roller.TensorAccess(
-            shape_of(r),
+            _touched(shape_of(r), traced),
             item_bytes(element_of(r)),
             tuple(_index(axis(d), traced, counted) for d in range(len(shape_of(r)))),
         )
@@ -432,9 +444,16 @@ def _access(
         shape, at = shape[:-1], None if at is None else at[:-1]
     if at is None:
         return roller.TensorAccess(shape, size, None)
+    if traced.touched and at == tuple(axis(d) for d in range(len(shape))):
+        shape = _touched(shape, traced)
     return roller.TensorAccess(
         shape, size, tuple(None if c is None else _index(c, traced, counted) for c in at)
     )
+
+
+def _touched(shape: Sequence[int], traced: Traced) -> tuple[int, ...]:
+    """What a task goes over of a result of this shape."""
+    return tuple(traced.touched.get(d, n) for d, n in enumerate(shape))
 
 
 def _index(value: Linear, traced: Traced, counted: Arithmetic) -> roller.Index:

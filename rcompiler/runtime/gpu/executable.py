@@ -150,9 +150,19 @@ class GpuExecutable(HeldModel, Stateful):
     def step(
         self, held: HeldState | None, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> Outputs[np.ndarray]:
-        """A call with a state: that of the model, or of a session; None for none.
+        """A call with the state of the model, or of a session of it.
 
-        Args, results, errors: as of a call.
+        Args:
+            held: the state; None for none.
+            args, kwargs: as of a call.
+
+        Returns:
+            As of a call.
+
+        Raises:
+            ShapeError: as of a call.
+            RangeError: as of a call.
+            DeviceError: as of a call.
         """
         values, layout = call_arguments(self.inputs, args, kwargs), None
         if self._sized is not None:
@@ -258,7 +268,19 @@ class GpuExecutable(HeldModel, Stateful):
         return self.bind_with(self._own(), inputs)
 
     def bind_with(self, held: HeldState | None, inputs: Arguments | None = None) -> GpuBinding:
-        """As `bind`, with the state of the model or of a session."""
+        """As `bind`, with the state of the model or of a session of it.
+
+        Args:
+            held: the state; None for none.
+            inputs: as of `bind`.
+
+        Returns:
+            As `bind`.
+
+        Raises:
+            ShapeError: as of `bind`.
+            DeviceError: as of `bind`.
+        """
         given = None
         if self._sized is not None and inputs is not None:
             raise ShapeError(
