@@ -106,7 +106,7 @@ def _check_playable(programs: Sequence[Program], device: Device) -> None:
 
 def _scheduled(options: argparse.Namespace, source: Source, told: Progress) -> Plan:
     """As compile_onnx schedules it, but on any device: a GPU's record needs no GPU."""
-    for name in ("target", "tune", "values", "no_fusion"):
+    for name in ("target", "tune", "values", "state", "no_fusion"):
         if getattr(options, name):
             option = f"--{name.replace('_', '-')}"
             needs = "generated code" if name in ("target", "tune") else "a whole compilation"

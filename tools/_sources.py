@@ -33,7 +33,7 @@ CHOSEN = (
 SCHEDULES = _data.TEXTS
 """Endings of files with a schedule; which form its text has says its first line."""
 
-_OTHERS = ("shapes", "values", "bounds", "no_fusion")  # which a command line says in its own way
+_OTHERS = ("shapes", "values", "bounds", "state", "no_fusion")  # said in their own ways
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ def resolve(text: str) -> Source:
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """--target, --device, --policy, --kernels, --roller-policy, --eus, --tune, --roots,
-    --precision, --shapes, --values, --bounds, --no-fusion: what a command line has of the options
-    of compile_onnx.
+    --precision, --shapes, --values, --bounds, --state, --no-fusion: what a command line has of the
+    options of compile_onnx.
     """
     group = parser.add_argument_group("compilation")
     group.add_argument(
@@ -200,6 +200,15 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         "several are separated by commas, or the option is repeated",
     )
     group.add_argument(
+        "--state",
+        action="append",
+        default=[],
+        metavar="IN:OUT",
+        help="keep input IN between calls: it is then what output OUT was in the call before; a * "
+        "stands for any text, the same in both (past.*:present.*); IN=OUT where names have colons; "
+        "the option may be repeated",
+    )
+    group.add_argument(
         "--no-fusion", action="store_true", help="do not group operators of the model into one"
     )
     parser.epilog = CACHE_HELP
@@ -218,8 +227,21 @@ def compile_options(options: argparse.Namespace, source: Source) -> dict[str, An
     chosen = {key: getattr(options, key) for key in CHOSEN}
     chosen |= {"shapes": shapes_of(options, source), "values": values_of(options)}
     chosen |= {"bounds": _bounds_of(options)}
+    chosen["state"] = state_of(options)
     unfused = {"fusion": False} if getattr(options, "no_fusion", False) else {}
     return {key: value for key, value in chosen.items() if value} | unfused
+
+
+def state_of(options: argparse.Namespace) -> dict[str, str]:
+    """--state as a dict of outputs by inputs. Raises CompilerError for text of another form."""
+    found: dict[str, str] = {}
+    for text in getattr(options, "state", []):
+        name, _, output = text.partition("=" if "=" in text else ":")
+        if not (name and output):
+            raise CompilerError(f"--state={text}: expected IN:OUT, as in past.*:present.*")
+        if found.setdefault(name, output) != output:
+            raise CompilerError(f"--state={text}: '{name}' is given twice")
+    return found
 
 
 def values_of(options: argparse.Namespace) -> dict[str, np.ndarray]:

@@ -4,6 +4,7 @@ rc-compile model.onnx -o model.rcx
 rc-compile model.onnx --emit=schedule -o s.schedule    the schedule as text, its weights in s.npz
 rc-compile s.schedule -o model.rcx            that schedule, perhaps edited, compiled
 rc-compile model.onnx --emit=linalg -o model.mlir    what rc-opt -p 'rc-cpu{device=cpu}' begins with
+rc-compile model.onnx --state=past.*:present.* -o model.rcx    caches that stay on the device
 rc-compile model.onnx --check                 everything that cannot be compiled, and why
 rc-compile model.onnx --explain               why each operator is cut as it is
 rc-compile model.onnx --target=cuda:h200 -o model.rcx    for a GPU; neither it nor CUDA is needed

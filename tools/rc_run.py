@@ -3,6 +3,7 @@
 rc-run model.rcx x.npy --save=y.npz
 rc-run model.onnx --verify                    compare with the ONNX reference
 rc-run model.onnx --verify --precision=bf16   and how far from f32 that is
+rc-run model.onnx --verify --state=h:hn       several calls, of which each finds what one has left
 rc-run model.onnx --debug=nodes               and every value between: which node is wrong first
 rc-run model.rcx --profile=times.json         when each rTask ran, for rc-viz --measured
 rc-run model.rcx --needs                      what a device must have to run it
@@ -32,6 +33,7 @@ from rcompiler.tools._progress import progress
 from rcompiler.tools._reference import ENGINES, reference
 from rcompiler.tools._sources import Source, add_compile_options, check_eus, resolve, values_of
 
+_CALLS = 3  # that are compared of a model with state: the first finds zeros
 _PROFILED = 15  # launches: long enough to meet a quiet moment, and to know which is the usual one
 
 
@@ -61,6 +63,8 @@ def _run(options: argparse.Namespace) -> int:
         feeds = random_feeds(model, options.seed, parse_ranges(options.range))
     if model.artifact.levels:
         print(f"{source.name}: {taken_text(model.artifact)}")
+    if oracle is not None and len(model.state):
+        return _verify_calls(options, oracle, model, feeds)
     start = time.perf_counter()
     outputs = model(**feeds)
     print(f"{source.name}: {(time.perf_counter() - start) * 1e3:.3f} ms (first run)")
@@ -106,6 +110,10 @@ def _needs(model: Model) -> int:
             ("threads", str(model.eus)),
             ("memory", f"{memory} bytes, inputs and outputs beside"),
         ]
+    if artifact.states:
+        kept = sum(t.nbytes for t in artifact.kept)
+        twice = sum(artifact.inputs[s.input].nbytes for s in artifact.states if not s.in_place)
+        rows.append(("state of each session", f"{kept + twice} bytes"))
     table(("needs", artifact.target), rows)
     return 0
 
@@ -132,6 +140,11 @@ def _profile(path: Path, model: Any, feeds: dict[str, np.ndarray]) -> None:
 def _debug(options: argparse.Namespace, source: Source) -> int:
     from rcompiler.tools._debug_nodes import debug_nodes
 
+    if options.state:
+        raise CompilerError(
+            "--debug=nodes compares the values of one call; leave --state out: what is kept are "
+            "inputs and outputs then"
+        )
     if source.proto is None:
         raise CompilerError(
             f"{source.path}: --debug=nodes compiles a model with all its values as results; give "
@@ -178,6 +191,25 @@ def _holding(source: Source, option: str) -> Any:
             f"{source.path} holds no ONNX model to verify against; name it with {option}=FILE"
         )
     return source.proto
+
+
+def _verify_calls(
+    options: argparse.Namespace, oracle: Any, model: Model, feeds: dict[str, np.ndarray]
+) -> int:
+    """Several calls in a row; each has to leave what the reference makes of what it found."""
+    artifact, wrong = model.artifact, 0
+    after = {
+        artifact.outputs[s.output].name: artifact.inputs[s.input].name for s in artifact.states
+    }
+    names = [value.name for value in oracle.graph.output]
+    precision = artifact.provenance.get("precision", "f32")
+    for call in range(1, _CALLS + 1):
+        print(f"call {call} of {_CALLS}:")
+        found = {**feeds, **dict(model.state), **values_of(options)}
+        outputs = model(**feeds)
+        named = {n: model.state[after[n]] if n in after else outputs[n] for n in names}
+        wrong |= _verify(options, oracle, precision, found, named)
+    return wrong
 
 
 def _verify(

@@ -115,10 +115,20 @@ def test_places_outside_of_a_cache_are_refused_before_anything_is_written():
     assert not model.state["k"].any() and not model.state.lost
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_a_decoder_generates(target):
+def test_no_operator_copies_a_cache():
+    """What is temporary takes less than one of the caches does, all of it together."""
+    proto = decoder(room=512, by_hand=True)
+    model = rcompiler.compile_onnx(proto, state=CACHES, eus=2, cache=False, device="default")
+    assert model.report().arena_bytes < model.state.tensors[1].nbytes / 4
+    assert "in place: past.0.k, past.0.v, past.1.k, past.1.v" in model.report().note
+
+
+@pytest.mark.parametrize(
+    ("target", "by_hand"), [("cpu", False), ("cpu", True), ("cuda:emulated", False)]
+)
+def test_a_decoder_generates(target, by_hand):
     """Token by token what the reference computes, which is handed its caches."""
-    proto = decoder()
+    proto = decoder(by_hand=by_hand)
     model = rcompiler.compile_onnx(proto, state=CACHES, target=target, eus=2, cache=False)
     assert [t.name for t in model.inputs] == ["ids"]
     assert [t.name for t in model.outputs] == ["logits"]
