@@ -58,12 +58,13 @@ class RammerSchedule(Pass):
     def run(self, module: ir.Operation) -> None:
         device = device_of(module)
         builder = GraphBuilder(module)
+        states = _states(builder.functions[0])
         source = builder.build()
         eus = self.eus or device.eus
         policy = self.policy.load() if isinstance(self.policy, OwnPolicy) else self.policy
         try:
             chosen: dict[str, Any] = {"kernels": self.kernels, "memory": self.memory}
-            chosen["states"] = _states(builder.functions[0])
+            chosen["states"] = states
             found = schedule(source.graph, eus, device.costs, policy=policy, **chosen)
         except ScheduleError as error:
             raise PassFailure(module, str(error)) from error

@@ -47,10 +47,11 @@ class Tuner:
         """The decisions for an operator, the fastest first.
 
         Those that construction has besides are measured too. An operator with one tiling only is
-        not measured, nor is one with stages. Raises as `Profiler.profile`, and WrongKernel if all
+        not measured, nor is one with stages, nor one that updates a state: alone it would leave
+        most of its result as it was. Raises as `Profiler.profile`, and WrongKernel if all
         candidates are wrong.
         """
-        if body.stages:
+        if body.stages or body.traced.touched:
             return body.construct(self.profiler.device, eus=self.eus)
         expr, device = body.expression(), self.profiler.device
         best, model = shortlist(expr, device, self.top, self.policy, self.eus)

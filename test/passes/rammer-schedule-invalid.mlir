@@ -77,3 +77,12 @@ module {
     return %x : tensor<1x16xf32>
   }
 }
+
+// -----
+
+// A state that has a last value and no next one.
+// expected-error@+1 {{rtask.state is of one argument and of one result, and of both: name it twice}}
+func.func @main(%h: tensor<64xf32> {rtask.state = "h"}) -> tensor<64xf32> {
+  %0 = tensor.empty() : tensor<64xf32>
+  return %0 : tensor<64xf32>
+}

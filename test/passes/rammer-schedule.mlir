@@ -301,3 +301,39 @@ func.func private @step(%row: tensor<1x1x16xf32>, %h: tensor<1x16xf32>) -> tenso
   }) {kind = "elementwise", sym_name = "cell"} : () -> tensor<1x16xf32>
   return %r : tensor<1x16xf32>
 }
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+
+// Two states: of one the next value is written in the place of the last one, element by element; the other one is read
+// backwards, so it has two buffers.
+// CHECK:       kind = "output", offset = 0 : i64, over = 0 : i64, sym_name = "same"
+// CHECK-NOT:   over
+// CHECK:       rtask.outputs = [{dtype = "float32", name = "out0", state = "h", type = tensor<64xf32>},
+// CHECK-SAME:  {double_buffered = "operator turned reads it while it writes", dtype = "float32", name = "out1", state = "c",
+func.func @main(%h: tensor<64xf32> {rtask.state = "h"}, %c: tensor<64xf32> {rtask.state = "c"})
+    -> (tensor<64xf32> {rtask.state = "h"}, tensor<64xf32> {rtask.state = "c"}) {
+  %a = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%h : tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %o: f32):
+      %s = math.absf %l : f32
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "same"} : () -> tensor<64xf32>
+  %b = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%e : tensor<64xf32>) {
+    ^bb0(%o: f32):
+      %last = arith.constant 63 : index
+      %i = linalg.index 0 : index
+      %j = arith.subi %last, %i : index
+      %s = tensor.extract %c[%j] : tensor<64xf32>
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "gather", sym_name = "turned"} : () -> tensor<64xf32>
+  return %a, %b : tensor<64xf32>, tensor<64xf32>
+}

@@ -341,3 +341,65 @@ func.func @main() attributes {rtask.inputs = [{dtype = "float32", name = "x", ty
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %x : tensor<8xf32>
 }
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+
+// The same where the kernel does not say that it reads each element before it writes it.
+"vdevice.device"() {sym_name = "device", eus = 2 : i64} : () -> ()
+"rtask.kernel"() ({
+^bb0(%x: tensor<32xf32>):
+  %e = tensor.empty() : tensor<32xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<32xf32>) outs(%e : tensor<32xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = math.absf %l : f32
+    linalg.yield %s : f32
+  } -> tensor<32xf32>
+  "rtask.yield"(%y) : (tensor<32xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 2>, kind = "elementwise", lanes = 4 : i64, on_chip_bytes = 128 : i64,
+    order = array<i64: 0>, reads = [[array<i64: 0, 16, 0, 16>]], register_tile = array<i64: 4>, registers = 1 : i64, source = "hand",
+    sym_name = "abs", tasks = 2 : i64, tile = array<i64: 16>, vector_dim = 0 : i64, writes = [[array<i64: 0, 16, 0, 16>]]} : () -> ()
+"vdevice.program"() ({
+  "vdevice.buffer"() {sym_name = "x", kind = "input", index = 0 : i64, offset = 0 : i64, bytes = 128 : i64, type = tensor<32xf32>} : () -> ()
+  "vdevice.buffer"() {sym_name = "y", kind = "output", index = 0 : i64, over = 0 : i64, offset = 0 : i64, bytes = 128 : i64, type = tensor<32xf32>} : () -> ()
+  "vdevice.eu"() ({
+    "vdevice.run"() {kernel = @abs, operator = "a", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@x, @y]} : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "main_0", device = @device, arena = 0 : i64, constants = 0 : i64} : () -> ()
+// expected-error@+1 {{operator a (rKernel abs), rTasks 0..0 on EU 0, instruction 0 reads x, but operator a (rKernel abs), rTasks 0..0 on EU 0, instruction 0 in place, writes y over it}}
+func.func @main() attributes {rtask.inputs = [{dtype = "float32", name = "x", state = "x", type = tensor<32xf32>}], rtask.outputs = [{dtype = "float32", name = "y", state = "x", type = tensor<32xf32>}]} {
+  "vdevice.launch"() {program = @main_0} : () -> ()
+  return
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+
+// What lies over an input is the next value of no state.
+"vdevice.device"() {sym_name = "device", eus = 2 : i64} : () -> ()
+"rtask.kernel"() ({
+^bb0(%x: tensor<32xf32>):
+  %e = tensor.empty() : tensor<32xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<32xf32>) outs(%e : tensor<32xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = math.absf %l : f32
+    linalg.yield %s : f32
+  } -> tensor<32xf32>
+  "rtask.yield"(%y) : (tensor<32xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 2>, in_place = array<i64: 0, 0>, kind = "elementwise", lanes = 4 : i64, on_chip_bytes = 128 : i64,
+    order = array<i64: 0>, reads = [[array<i64: 0, 16, 0, 16>]], register_tile = array<i64: 4>, registers = 1 : i64, source = "hand",
+    sym_name = "abs", tasks = 2 : i64, tile = array<i64: 16>, vector_dim = 0 : i64, writes = [[array<i64: 0, 16, 0, 16>]]} : () -> ()
+"vdevice.program"() ({
+  "vdevice.buffer"() {sym_name = "x", kind = "input", index = 0 : i64, offset = 0 : i64, bytes = 128 : i64, type = tensor<32xf32>} : () -> ()
+  "vdevice.buffer"() {sym_name = "y", kind = "output", index = 0 : i64, over = 0 : i64, offset = 0 : i64, bytes = 128 : i64, type = tensor<32xf32>} : () -> ()
+  "vdevice.eu"() ({
+    "vdevice.run"() {kernel = @abs, operator = "a", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@x, @y]} : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "main_0", device = @device, arena = 0 : i64, constants = 0 : i64} : () -> ()
+// expected-error@+1 {{output 0 lies over input 0, and they are not the next and the last value of one state}}
+func.func @main() attributes {rtask.inputs = [{dtype = "float32", name = "x", type = tensor<32xf32>}], rtask.outputs = [{dtype = "float32", name = "y", type = tensor<32xf32>}]} {
+  "vdevice.launch"() {program = @main_0} : () -> ()
+  return
+}

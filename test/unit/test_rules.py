@@ -21,7 +21,7 @@ from rammer_cases import chain, hand_made, kernel
 from rcompiler.checker import Refused, check
 from rcompiler.checker import order as checker_order
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer import caller_tensors, placement, validate
+from rcompiler.rammer import caller_tensors, placement, reuse, validate
 from rcompiler.rammer.encode import encode
 from rcompiler.rammer.graph import Graph, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
@@ -73,6 +73,19 @@ def case(name: str):
         k = Kernel("k", (2,), (Access.whole((4,), 4),), (half,), 1.0)
         graph = chain([k], [[-1]])
         return [hand_made(graph, [("o0", 0, 2)])], graph
+    if name in ("last-value", "updates", "one-place"):
+        more = {"in_place": ((0, 0),), "updates": ((0, 0),)} if name == "one-place" else {}
+        graph = chain([kernel("k", (4, 4), (4, 1), "t", **more)], [[-1]])
+        program = hand_made(graph, [("o0", 0, 4)])
+        over = tuple(replace(b, over=0) if b.kind == "output" else b for b in program.buffers)
+        if name == "last-value":  # the kernel may write an element before it reads another one
+            return [replace(program, buffers=over)], graph
+        if name == "updates":
+            more = Buffer("other", "output", 0, 64, 1, over=0)
+            unread = {"in_place": ((0, 0),)}
+            graph = chain([kernel("k", (4, 4), (4, 1), "t", **unread)], [[-1]])
+            return [replace(program, buffers=(*over, more))], graph
+        return [program], graph  # the rest of the result lies elsewhere
     raise KeyError(name)
 
 
@@ -83,6 +96,9 @@ VALIDATOR = {
     "tasks": (placement, "_check_tasks", "task"),
     "reuse": (validate, "check_reuse", "clobber"),
     "uncovered": (validate, "covers", "task"),
+    "last-value": (reuse, "check_last_value", "clobber"),
+    "updates": (validate, "check_updates", "buffer"),
+    "one-place": (validate, "check_updates_in_place", "buffer"),
 }
 
 
@@ -153,7 +169,8 @@ def certified(facts, table):
 def facts_case(name: str):
     """Facts that break one law."""
     if name in VALIDATOR:
-        return facts_of(*case(name))
+        updates = [(0, 0)] if name == "last-value" else []
+        return replace(facts_of(*case(name)), updates=updates)
     graph = two_steps()
     facts = facts_of([hand_made(graph, *SERIAL)], graph)
     if name == "clocks":
@@ -219,6 +236,8 @@ CHECKER = {
     "reads": (checker, "_byte_by_byte", "race"),
     "tasks": (WORK.Work, "_number_tasks", "task"),
     "reuse": (checker, "_byte_by_byte", "clobber"),
+    "last-value": (checker, "_byte_by_byte", "clobber"),
+    "one-place": (USES.Uses, "__init__", "buffer"),
     "uncovered": (sys.modules["rcompiler.checker.boxes"].KernelOperands, "__init__", "task"),
     "clocks": (checker_order.Order, "_check_clocks", "clocks"),
     "turns": (checker_order.Order, "_check_turns", "deadlock"),
@@ -233,7 +252,7 @@ CHECKER = {
 }
 # What a rule leaves behind for those after it, where it is disabled by letting it say nothing.
 _SILENT = ("tasks", "operands", "buffers", "values", "kernels", "turns", "uncovered", "pinned",
-           "constants", "twice")  # fmt: skip
+           "constants", "twice", "one-place")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CHECKER)

@@ -17,7 +17,16 @@ from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.program import Buffer, Program, Run
 from rcompiler.rammer.validate import validate
 
-MODULES = ("validate", "reuse", "pinned_boxes", "order", "lines", "placement", "caller_tensors")
+MODULES = (
+    "validate",
+    "reuse",
+    "pinned_boxes",
+    "order",
+    "lines",
+    "placement",
+    "caller_tensors",
+    "states",
+)
 K = kernel("k", (4, 4), (4, 1), "w")
 ONE = kernel("one", (4, 4), (1, 1), "w")
 GRAPH = chain([K, K], [[-1], [0]])
@@ -193,6 +202,24 @@ def not_side_by_side() -> object:
 
 
 WAITING = [[("-", "f", 1), ("o0", 0, 4), ("+", "e")], [("-", "e", 1), ("o1", 0, 4), ("+", "f")]]
+
+
+def over(program: Program) -> Program:
+    """Its output in the place of its input."""
+    buffers = tuple(replace(b, over=0) if b.kind == "output" else b for b in program.buffers)
+    return replace(program, buffers=buffers)
+
+
+STEP_GRAPH = chain([kernel("step", (4, 4), (4, 1), "t", in_place=((0, 0),))], [[-1]])
+STEP_OVER = over(hand_made(STEP_GRAPH, [("o0", 0, 4)]))
+TWO = chain([K, kernel("tile", (4, 4), (4, 1), "t")], [[-1], [-1]])
+PART = chain([kernel("part", (4, 4), (4, 1), "t", in_place=((0, 0),), updates=((0, 0),))], [[-1]])
+
+
+def with_more(buffer: Buffer) -> Program:
+    return replace(STEP_OVER, buffers=(*STEP_OVER.buffers, buffer))
+
+
 CASES: dict[str, Case] = {
     "validate.validate": uncovered,
     "validate._check_programs": proof(hand_made(GRAPH, [("o0", 0, 4)], []), max_eus=1),
@@ -238,7 +265,14 @@ CASES: dict[str, Case] = {
     "placement._check_buffers 5": two_places,
     "placement._check_external": output_further,
     "caller_tensors.check_signature": proof(RIGHT, inputs=[32], outputs=[64]),
-    "caller_tensors.check_signature 2": proof(RIGHT, inputs=[64], outputs=[128]),
+    "caller_tensors.check_signature 2": proof(STEP_OVER, STEP_GRAPH, inputs=[128], outputs=[64]),
+    "caller_tensors.check_signature 3": proof(RIGHT, inputs=[64], outputs=[128]),
+    "states.check_updates": proof(with_more(Buffer("w", "output", 0, 64, 0)), STEP_GRAPH),
+    "states.check_updates 2": proof(with_more(Buffer("w", "output", 0, 64, 1, over=0)), STEP_GRAPH),
+    "states.check_updates_in_place": proof(hand_made(PART, [("o0", 0, 4)]), PART),
+    "reuse._check_last_read": proof(
+        over(hand_made(TWO, [("o0", 0, 4), ("o1", 0, 2), ("+", "a")], [("o1", 2, 2)])), TWO
+    ),
 }
 
 
