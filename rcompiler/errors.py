@@ -87,7 +87,7 @@ class FallbackError(CompilerError):
 
 class RangeError(CompilerError):
     """An argument of a call, or what the model computes of it, has an index that is outside of what
-    it leads into."""
+    it leads into, or lets a loop run more often than it was compiled for."""
 
 
 class DeviceError(CompilerError):

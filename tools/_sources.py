@@ -196,7 +196,8 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=NUMBER",
-        help="most elements of a result that is counted at run time, such as that of NonZero; "
+        help="most elements of a result that is counted at run time, such as that of NonZero, or "
+        "most iterations of a Loop that only a run ends, by the name of its node; "
         "several are separated by commas, or the option is repeated",
     )
     group.add_argument(
@@ -226,7 +227,7 @@ def compile_options(options: argparse.Namespace, source: Source) -> dict[str, An
         )
     chosen = {key: getattr(options, key) for key in CHOSEN}
     chosen |= {"shapes": shapes_of(options, source), "values": values_of(options)}
-    chosen |= {"bounds": _bounds_of(options)}
+    chosen |= {"bounds": bounds_of(options)}
     chosen["state"] = state_of(options)
     unfused = {"fusion": False} if getattr(options, "no_fusion", False) else {}
     return {key: value for key, value in chosen.items() if value} | unfused
@@ -264,7 +265,7 @@ def values_of(options: argparse.Namespace) -> dict[str, np.ndarray]:
     return found
 
 
-def _bounds_of(options: argparse.Namespace) -> dict[str, int]:
+def bounds_of(options: argparse.Namespace) -> dict[str, int]:
     """--bounds as a dict. Raises ShapeError for text of another form."""
     found: dict[str, int] = {}
     for text in ",".join(getattr(options, "bounds", [])).split(","):

@@ -30,6 +30,7 @@ from rcompiler.tools._progress import Progress, progress
 from rcompiler.tools._sources import (
     Source,
     add_compile_options,
+    bounds_of,
     check_eus,
     resolve,
     shapes_of,
@@ -87,7 +88,8 @@ def _check(options: argparse.Namespace, source: Source, told: Progress) -> int:
 
     if source.proto is None:
         raise CompilerError(f"{source.path}: is compiled already; --check reads an ONNX model")
-    gaps = check(source.proto, shapes=shapes_of(options, source), values=values_of(options))
+    chosen = shapes_of(options, source), values_of(options)
+    gaps = check(source.proto, *chosen, bounds_of(options))
     if not gaps:
         return _check_compilation(options, source, told)
     rows = [
@@ -164,7 +166,7 @@ def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[
     if source.proto is None:
         return {}
     chosen = shapes_of(options, source), values_of(options)
-    return import_onnx(source.proto, *chosen).constants
+    return import_onnx(source.proto, *chosen, limits=bounds_of(options)).constants
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

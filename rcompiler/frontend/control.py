@@ -1,7 +1,7 @@
 """What is decided while compiling: control flow, sequences, optionals, constants.
 
-Trip counts and conditions have to be known; bodies are run once per iteration. Sequences and
-optionals exist only as Python objects and leave no trace in the IR.
+Bodies are run once per iteration. Sequences and optionals exist only as Python objects and leave no
+trace in the IR.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, NodeProto, helper
+from onnx import NodeProto, helper
 
 from . import bounds, dtypes, load
 from .builder import Value
@@ -60,49 +60,7 @@ def _identity(call: Call) -> list[Any]:
     return call.inputs[:1]
 
 
-# -- control flow ---------------------------------------------------------------------------
-@handles("If")
-def _if(call: Call) -> list[Any]:
-    condition = call.known(call.inputs[0], "the condition")
-    return call.run(call.attr("then_branch" if bool(np.all(condition)) else "else_branch"), {})
-
-
-@handles("Loop")
-def _loop(call: Call) -> list[Any]:
-    body: GraphProto = call.attr("body")
-    count, condition = call.optional(0), call.optional(1)
-    trips = None if count is None else int(call.known(count, "the trip count").reshape(()))
-    go_on = condition is None or bool(np.all(call.known(condition, "the condition")))
-    carried = list(call.inputs[2:])
-    scans: list[list[Any]] = [[] for _ in body.output[1 + len(carried) :]]
-    trip = 0
-    while go_on and (trips is None or trip < trips):
-        if trip >= MAX_TRIPS:
-            raise call.refuse(f"more than {MAX_TRIPS} iterations", "Lower the trip count")
-        first = [call.b.constant(trip, "int64"), call.b.constant(True, "bool")]
-        bind = dict(zip([v.name for v in body.input], first + carried, strict=False))
-        out = call.run(body, bind, trip)
-        go_on = bool(np.all(call.known(out[0], "the loop's condition")))
-        carried = out[1 : 1 + len(carried)]
-        for scan, item in zip(scans, out[1 + len(carried) :], strict=True):
-            scan.append(item)
-        trip += 1
-    call.b.at(call.name, call.node.op_type)
-    if trip == 0 and scans:
-        shapes = [v.type.tensor_type for v in body.output[1 + len(carried) :]]
-        return carried + [_empty_scan(call, t) for t in shapes]
-    return carried + [stack(call.it, scan, 0) for scan in scans]
-
-
-def _empty_scan(call: Call, kind: Any) -> Value:
-    dims = [d.dim_value for d in kind.shape.dim if d.HasField("dim_value")]
-    dtype = dtypes.from_onnx(kind.elem_type)
-    if len(dims) != len(kind.shape.dim) or not dtypes.is_supported(dtype):
-        reason = "a loop without iterations whose scan output has no static shape"
-        raise call.refuse(reason, "Remove the loop")
-    return call.b.constant(np.zeros([0, *dims], dtypes.numpy_dtype(dtype)), dtype)
-
-
+# -- control flow; If and Loop: `conditional`, `loop` ------------------------------------------
 def stack(it: Runner, values: Sequence[Value], axis: int) -> Value:
     """Concatenate along a new axis."""
     rank = values[0].rank + 1

@@ -43,7 +43,8 @@ class Expected:
     """A tensor of computed indices that only its numbers can tell to be right.
 
     range: what they must be. location: of the reader. names: of the tensor, and of those that it is
-    another view of. readers: results of the ops of the reader that read it.
+    another view of. readers: results of the ops of the reader that read it. when: scalars of bool;
+    where one is false nothing is expected.
     """
 
     value: Value
@@ -51,6 +52,7 @@ class Expected:
     location: str
     names: frozenset[str]
     readers: set[str] = field(default_factory=set)
+    when: tuple[Value, ...] = ()
 
 
 Record = tuple[str, str, int]  # the result of an op, its text, the number of its location
@@ -110,6 +112,7 @@ class Core:
         self.expected: list[Expected] = []
         self.notes: list[str] = []  # what is told of how the model was translated, a line each
         self._watched: list[Expected] = []  # those of the node that is being translated
+        self._when: tuple[Value, ...] = ()  # conditions under which results are read
         self._depends: dict[str, frozenset[str]] = {}
 
     # -- recording --------------------------------------------------------------------------
@@ -189,7 +192,7 @@ class Core:
         while (source := _viewed(views[-1])) is not None:
             views.append(source)
         for argument, name in self.arguments:
-            if argument is views[-1] and not says:
+            if argument is views[-1] and not says and not self._when:
                 low, high, whose, _ = self.ranges.get(name, Range(first, last, reader))
                 whose = reader if first > low or last < high else whose
                 self.ranges[name] = Range(max(first, low), min(last, high), whose)
@@ -197,9 +200,31 @@ class Core:
         read = read or value
         views.append(read.whole or read)
         names = frozenset(view.name.partition("#")[0] for view in views if view.name)
-        found = Expected(value, Range(first, last, reader, says), self.location, names)
+        range_ = Range(first, last, reader, says)
+        found = Expected(value, range_, self.location, names, when=self._when)
         self.expected.append(found)
         self._watched.append(found)
+
+    def expect_iterations(self, value: Value, last: int, reader: str, results: set[str]) -> None:
+        """Note that a loop, which makes these results, does not go on to iteration ``value``, which
+        is 0 where it ends after ``last`` at the latest.
+        """
+        says = (
+            f"{reader} may go on to iteration {{}}, and was compiled for at most {last}; compile "
+            "the model with a greater bound"
+        )
+        range_ = Range(0, last, reader, says)
+        expected = Expected(value, range_, self.location, frozenset(), results, self._when)
+        self.expected.append(expected)
+
+    @contextmanager
+    def under(self, condition: Value) -> Iterator[None]:
+        """What is expected counts only where a scalar of bool is true."""
+        before, self._when = self._when, (*self._when, condition)
+        try:
+            yield
+        finally:
+            self._when = before
 
     # -- constants --------------------------------------------------------------------------
     def constant(self, array: np.ndarray | Number, dtype: str | None = None) -> Value:

@@ -109,6 +109,12 @@ class Call:
         prefix = f"{self.name}/{step}/" if step != "" else f"{self.name}/"
         return self.it.graph(graph, bind, self.frame, prefix)
 
+    def bound(self) -> int | None:
+        """What a caller says of how often this loop runs at most."""
+        names = {name for name in (self.name, self.node.name) if name}
+        self.b.limited.update(names)
+        return min((self.b.limits[n] for n in names if n in self.b.limits), default=None)
+
     def gap(self, reason: str, remedy: str, needs: tuple[str, ...] = ()) -> Gap:
         """What is wrong with this node, with the types and shapes of what it reads."""
         kinds = f"inputs: {', '.join(map(registry.describe, self.inputs))}"

@@ -9,6 +9,8 @@ that the outputs do not need is not looked at: it does not run.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from .body import Body
@@ -28,7 +30,7 @@ def index_checks(b: Builder, results: Sequence[Value]) -> list[tuple[Value, Rang
     for each in b.expected:
         if each.readers.isdisjoint(live):
             continue
-        others = kept.setdefault((bare(each.value).name, each.value.extents), [])
+        others = kept.setdefault((bare(each.value).name, each.value.extents, each.when), [])
         if not any(each.range.holds(other.range) for other in others):
             others[:] = [other for other in others if not other.range.holds(each.range)]
             others.append(each)
@@ -50,4 +52,11 @@ def _outside(b: Builder, expected: Expected) -> Value:
     if not any(value.extents):
         value = b.reshape(value, [value.size])
     found = b.reduce(value, range(value.rank), 0, worst, dtype="uint64")
+    if expected.when:
+        conditions = [b.reshape(v, []) for v in expected.when]
+        found = b.elementwise(_where_all, found, *conditions)
     return Value(found.name, (), "int64", inputs=found.inputs)
+
+
+def _where_all(s: Body, found: Scalar, *conditions: Scalar) -> Scalar:
+    return s.select(reduce(and_, conditions), found, 0)

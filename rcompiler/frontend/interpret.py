@@ -24,7 +24,7 @@ from onnx import (
 
 from rcompiler.errors import CompilerError, Gap, InvalidModel, ShapeError, UnsupportedOp
 
-from . import bounds, control, dtypes, fold, functions, load, registry, sequences  # noqa: F401
+from . import bounds, conditional, control, dtypes, fold, functions, load, loop, registry, sequences  # noqa: F401  their handlers
 from .builder import Builder, Value
 from .evaluate import evaluate
 from .frame import Call, Frame, OptionalValue, SequenceValue, Unknown

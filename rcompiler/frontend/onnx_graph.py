@@ -117,16 +117,17 @@ def check(
     model: Model,
     shapes: Mapping[str, Any] | None = None,
     values: Mapping[str, Any] | None = None,
+    limits: Mapping[str, int] | None = None,
 ) -> list[Gap]:
     """All that cannot be translated: inputs, weights, nodes and outputs, in graph order.
 
     After a gap the walk goes on with the types that ONNX infers; what reads a value of unknown type
-    is only looked up by name. shapes, values: as for import_onnx.
+    is only looked up by name. shapes, values, limits: as for import_onnx.
     Raises InvalidModel when the model is not valid ONNX, ShapeError when ``shapes`` or ``values``
     do not fit it.
     """
     gaps: list[Gap] = []
-    translate(load.load(model), shapes, values, gaps)
+    translate(load.load(model), shapes, values, gaps, limits)
     return gaps
 
 

@@ -22,6 +22,11 @@ def _names(g: Maker, count: int) -> list[str]:
     return [f"b{g.count - i}" for i in range(count)]
 
 
+def _truth(g: Maker, known: bool) -> Value:
+    """A condition: a constant, or what a run says."""
+    return g.value(["bool"], shape=()) if g.chance(0.5) else g.fixed(np.bool_(known), "bool")
+
+
 @generator("If")
 def branch(g: Maker, op: str) -> None:
     """Both branches read values from outside."""
@@ -34,16 +39,19 @@ def branch(g: Maker, op: str) -> None:
                  helper.make_node(g.pick(_BODY), [inner, x.name], [out])]  # fmt: skip
         return helper.make_graph(nodes, name, [], [_typed(out, x.dtype, x.shape)])
 
-    chosen = g.fixed(np.bool_(g.chance(0.5)), "bool")
+    chosen = _truth(g, g.chance(0.5))
     g.node(op, [chosen], then_branch=body("then"), else_branch=body("else"))
 
 
 @generator("Loop")
 def loop(g: Maker, op: str) -> None:
-    """One carried value, and perhaps a value of every step."""
+    """One carried value, and perhaps a value of every step; or as many steps as a run says, up to a
+    number that the model has.
+    """
     x = g.value(NUMBER, low=-2, high=2, empty=False)
     y = g.like(x, low=-2, high=2)
-    shown, trips = g.chance(0.5), g.int(1, 4)
+    told, trips = g.chance(0.4), g.int(1, 4)
+    shown = not told and g.chance(0.5)
     step, going, state, new, keep, scan = _names(g, 6)
     nodes = [helper.make_node(g.pick(("Add", "Sub", "Max")), [state, y.name], [new]),
              helper.make_node("Identity", [going], [keep])]  # fmt: skip
@@ -55,6 +63,9 @@ def loop(g: Maker, op: str) -> None:
     body = helper.make_graph(nodes, "body", inputs, results)
     count = g.fixed(np.array(trips))
     flag = g.fixed(np.bool_(True), "bool") if g.chance(0.5) else None
+    if told:
+        given = g.value(["int64"], shape=(), low=-1, high=5)
+        (count,), flag = g.node("Min", [given, count]), _truth(g, True)
     g.node(op, [count, flag, x], 2 if shown else 1, body=body)
 
 

@@ -1,0 +1,121 @@
+"""What runs only under a condition that is known at run time: all of it, and a choice of results.
+
+    %r = linalg.generic ... ins(%condition, %then, %else) { arith.select }
+
+All ops are pure, so that what is not selected leaves no trace: what a body expects of its indices
+counts only under its condition (`Core.under`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto
+
+from rcompiler.errors import ShapeError, UnsupportedOp
+
+from . import bounds
+from .builder import Builder, Value
+from .control import handles
+from .frame import Call, SequenceValue, Unknown
+from .registry import describe
+
+Truth = Value | bool  # a scalar of bool, or what it is known to be
+
+
+@handles("If")
+def _if(call: Call) -> list[Any]:
+    condition, branches = truth(call, call.inputs[0]), ("then_branch", "else_branch")
+    if isinstance(condition, bool):
+        return call.run(call.attr(branches[0 if condition else 1]), {})
+    ways = (condition, negation(call.b, condition))
+    made = [run_under(call, w, call.attr(g), {}) for w, g in zip(ways, branches, strict=True)]
+    call.b.at(call.name, call.node.op_type)
+    return [
+        select(call, condition, a, b, f"result {number} of its branches")
+        for number, (a, b) in enumerate(zip(*made, strict=True))
+    ]
+
+
+def truth(call: Call, value: Any) -> Truth:
+    """A condition: whether all of it is true where that is known, and else a tensor of shape ()."""
+    if not isinstance(value, Value) or value.const is not None:
+        return bool(np.all(call.known(value, "the condition")))
+    if value.size != 1 or value.dtype != "bool":
+        raise call.refuse(f"its condition is {describe(value)}, not one bool")
+    return call.b.reshape(value, [])
+
+
+def both(b: Builder, first: Truth, second: Truth) -> Truth:
+    """Whether two conditions hold."""
+    if isinstance(first, bool):
+        return first and second
+    if isinstance(second, bool):
+        return second and first
+    return b.elementwise(lambda s, x, y: x & y, first, second)
+
+
+def negation(b: Builder, condition: Value) -> Value:
+    """Whether a condition does not hold."""
+    return b.elementwise(lambda s, c: ~c, condition)
+
+
+def run_under(
+    call: Call,
+    condition: Truth,
+    graph: GraphProto,
+    bind: Mapping[str, Any],
+    step: int | str = "",
+) -> list[Any]:
+    """The values of a graph's outputs, as `Call.run`, which count only under a condition.
+
+    What is refused there might not be if the condition were known, so that its inputs are needed.
+    """
+    if isinstance(condition, bool):
+        return call.run(graph, bind, step)
+    try:
+        with call.b.under(condition):
+            return call.run(graph, bind, step)
+    except (UnsupportedOp, ShapeError) as error:
+        gap = error.gap
+        if gap is None:
+            raise
+        needs = tuple(sorted({*gap.needs, *condition.inputs}))
+        raise type(error)(replace(gap, needs=needs)) from error
+
+
+def select(call: Call, condition: Value, yes: Any, no: Any, what: str) -> Any:
+    """One of two values by a condition.
+
+    what: both are, for messages. Raises UnsupportedOp where they have not the same type and shape.
+    """
+    b, lists = call.b, isinstance(yes, SequenceValue) and isinstance(no, SequenceValue)
+    if yes is no or isinstance(yes, Unknown):
+        return yes
+    if isinstance(no, Unknown):
+        return no
+    if lists and len(yes.items) == len(no.items):
+        pairs = zip(yes.items, no.items, strict=True)
+        return SequenceValue(tuple(select(call, condition, x, y, what) for x, y in pairs))
+    tensors = isinstance(yes, Value) and isinstance(no, Value)
+    if not tensors or (yes.dtype, yes.shape) != (no.dtype, no.shape):
+        raise call.refuse(
+            f"{what} is {describe(yes)} or {describe(no)}, which is decided at run time",
+            "Give both the same type and shape, or make the condition a constant of the model",
+            tuple(sorted(condition.inputs)),
+        )
+    if yes.name and yes.name == no.name or _same(yes, no):
+        return yes
+    made = b.elementwise(lambda s, c, x, y: s.select(c, x, y), condition, yes, no, dtype=yes.dtype)
+    made.known = bounds.union(yes.bounds, no.bounds)
+    return made
+
+
+def _same(yes: Value, no: Value) -> bool:
+    """Whether two constants are the same, bit for bit."""
+    if yes.const is None or no.const is None:
+        return False
+    return yes.const is no.const or yes.const.tobytes() == no.const.tobytes()

@@ -1,0 +1,161 @@
+"""Loop: a body that is run once per iteration, its results handed on.
+
+How many iterations there are may be known only at run time, by the trip count or by what the body
+says of going on. Then the body stands as often as it may run at most, and what an iteration makes
+is taken only if that iteration runs. What is refused says how to give a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto
+
+from . import dtypes
+from .builder import Value
+from .conditional import Truth, both, run_under, select, truth
+from .control import MAX_TRIPS, handles, stack
+from .frame import Call, Unknown
+
+
+@dataclass(frozen=True)
+class _Count:
+    """How often a loop runs at most, if its condition never ends it.
+
+    given: the operand, where it is not known. least, most: bounds of it; most is None without any.
+    allowed: what a caller says it is at most.
+    """
+
+    given: Value | None
+    least: int
+    most: int | None
+    allowed: int | None
+
+    @staticmethod
+    def of(call: Call) -> _Count:
+        value, allowed = call.optional(0), call.bound()
+        if value is None:
+            return _Count(None, MAX_TRIPS + 1, None, allowed)
+        if isinstance(value, Value) and value.const is None:
+            if value.size != 1:
+                raise call.refuse(f"its trip count has {value.size} elements, not one")
+            low, high = value.bounds or (0, MAX_TRIPS + 1)
+            return _Count(call.b.reshape(value, []), low, high, allowed)
+        known = int(call.known(value, "the trip count").reshape(()))
+        return _Count(None, known, known, allowed)
+
+    def reached(self, call: Call, trip: int) -> Truth:
+        """Whether the trip count allows iteration number ``trip``."""
+        if trip < self.least:
+            return True
+        if self.given is None or self.most is not None and trip >= self.most:
+            return False
+        return call.b.elementwise(lambda s, n: s.const(trip, n.dtype) < n, self.given, dtype="bool")
+
+    def limit(self, call: Call, condition: Value) -> int:
+        """Iterations that are written where only a condition says which of them run.
+
+        Raises UnsupportedOp where nothing says how many that may be.
+        """
+        least = min((n for n in (self.most, self.allowed) if n is not None), default=None)
+        if least is not None and least <= MAX_TRIPS:
+            return least
+        name = call.node.name or call.name
+        most = "any number of" if least is None else str(least)
+        raise call.refuse(
+            f"how often it runs is known only at run time: up to {most} times, and {MAX_TRIPS} are "
+            "the most that are compiled",
+            f"Pass compile_onnx the most iterations that it may have: bounds={{'{name}': ...}}",
+            tuple(sorted(condition.inputs)),
+        )
+
+
+@handles("Loop")
+def _loop(call: Call) -> list[Any]:
+    body: GraphProto = call.attr("body")
+    names = [v.name for v in body.input]
+    count, condition = _Count.of(call), call.optional(1)
+    carried = list(call.inputs[2:])  # as the next iteration reads them
+    after = list(carried)  # as they are behind the loop
+    scans: list[list[Any]] = [[] for _ in body.output[1 + len(carried) :]]
+    going = True if condition is None else truth(call, condition)
+    going = both(call.b, going, count.reached(call, 0))
+    trip, unsure = 0, None
+    while going is not False:
+        if isinstance(going, Value):
+            unsure = going
+            if trip == count.limit(call, going):
+                break
+        elif trip >= MAX_TRIPS:
+            raise call.refuse(f"more than {MAX_TRIPS} iterations", "Lower the trip count")
+        first = [call.b.constant(trip, "int64"), call.b.constant(True, "bool")]
+        bind = dict(zip(names, first + carried, strict=False))
+        out = run_under(call, going, body, bind, trip)
+        call.b.at(call.name, call.node.op_type)
+        carried, after = _handed_on(call, going, out[1 : 1 + len(carried)], after)
+        for scan, item in zip(scans, out[1 + len(carried) :], strict=True):
+            scan.append(item)
+        trip += 1
+        going = both(call.b, going, truth(call, out[0]))
+        going = both(call.b, going, count.reached(call, trip))
+    call.b.at(call.name, call.node.op_type)
+    if isinstance(going, Value):
+        _expect_end(call, count, trip, going, after)
+    if unsure is not None:
+        return after + [_unknown_length(call, unsure, number) for number in range(len(scans))]
+    if trip == 0 and scans:
+        shapes = [v.type.tensor_type for v in body.output[1 + len(carried) :]]
+        return after + [_empty_scan(call, t) for t in shapes]
+    return after + [stack(call.it, scan, 0) for scan in scans]
+
+
+def _handed_on(
+    call: Call, going: Truth, made: Sequence[Any], before: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """What the next iteration reads, and what is right behind the loop if there is none.
+
+    made: by an iteration that runs if ``going``. The next one runs only if it does, so that what is
+    a constant in it stays one.
+    """
+    if not isinstance(going, Value):
+        return list(made), list(made)
+    after = [
+        select(call, going, new, old, f"carried value {number}")
+        for number, (new, old) in enumerate(zip(made, before, strict=True))
+    ]
+    constant = [isinstance(new, Value) and new.const is not None for new in made]
+    pairs = zip(made, after, constant, strict=True)
+    return [new if known else kept for new, kept, known in pairs], after
+
+
+def _expect_end(call: Call, count: _Count, trips: int, going: Value, after: Sequence[Any]) -> None:
+    """Say at run time that a loop goes on after all the iterations that it was compiled for."""
+    b, name = call.b, call.node.name or call.name
+    given = b.constant(trips + 1, "int64") if count.given is None else count.given
+    over = b.elementwise(
+        lambda s, g, n: s.select(g, s.cast(n, "int64"), 0), going, given, dtype="int64"
+    )
+    results = {v.name.partition("#")[0] for v in after if isinstance(v, Value) and v.name}
+    b.expect_iterations(over, trips, f"{call.node.op_type} '{name}'", results)
+
+
+def _unknown_length(call: Call, condition: Value, number: int) -> Unknown:
+    return Unknown(
+        call.gap(
+            f"how many rows its scan output {number} has is known only at run time",
+            "Carry a tensor of as many rows as there may be, and write to it with ScatterElements",
+            tuple(sorted(condition.inputs)),
+        )
+    )
+
+
+def _empty_scan(call: Call, kind: Any) -> Value:
+    dims = [d.dim_value for d in kind.shape.dim if d.HasField("dim_value")]
+    dtype = dtypes.from_onnx(kind.elem_type)
+    if len(dims) != len(kind.shape.dim) or not dtypes.is_supported(dtype):
+        reason = "a loop without iterations whose scan output has no static shape"
+        raise call.refuse(reason, "Remove the loop")
+    return call.b.constant(np.zeros([0, *dims], dtypes.numpy_dtype(dtype)), dtype)
