@@ -16,6 +16,7 @@ from rcompiler.passes.rtask_batch_products import RTaskBatchProducts
 from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
 from rcompiler.passes.rtask_fuse_axes import RTaskFuseAxes
 from rcompiler.passes.rtask_group_dots import RTaskGroupDots
+from rcompiler.passes.rtask_guard import RTaskGuard
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_round_factors import RTaskRoundFactors
@@ -76,11 +77,12 @@ class RcCpu(Lowering):
             RTaskSplitReductions(),
             "cse",
             FoldConstants(),
-            RcLinalgToRtask(self.fusion, flat_rows=True),
+            RcLinalgToRtask(self.fusion, flat_rows=True, apart=True),
             *([RcConnectOperators()] if self.fusion else []),
             RTaskFuseAxes(),
             FoldConstants(),  # weights in the shapes of fused axes
             RTaskUpdateState(),
+            RTaskGuard(),
         ]
 
     def to_vdevice(self) -> list[Element]:

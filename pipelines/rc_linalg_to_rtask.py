@@ -15,10 +15,13 @@ class RcLinalgToRtask(Pipeline):
         flat_rows: the rows of a pointwise convolution stay one behind the other, since vectors run
             along all of them (on a CPU); a pad that parts them is an rOperator of its own then, or
             goes with what reads it.
+        apart: what matters only under a condition stays apart from what matters under another, or
+            always.
     """
 
     fusion: bool = True
     flat_rows: bool = False
+    apart: bool = False
 
     def passes(self) -> list[Element]:
-        return ["cse", RTaskForm(self.fusion, self.flat_rows)]
+        return ["cse", RTaskForm(self.fusion, self.flat_rows, self.apart)]

@@ -66,6 +66,23 @@ class CpuTarget:
         """The lines, where tile registers multiply with their shapes."""
         return with_shapes(lines)
 
+    def guarded(self, guards: Sequence[tuple[int, bool]], lines: list[str]) -> list[str]:
+        """As `Target.guarded`: a look at each condition when the function is called."""
+        looks = ["%guard_zero = arith.constant 0 : i8", "%guard = arith.constant true"]
+        for number, (operand, holds) in enumerate(guards):
+            before, after = f"%guard{number - 1}" if number else "%guard", f"%guard{number}"
+            is_not = "ne" if holds else "eq"
+            looks += [
+                f"{after}_slot = llvm.getelementptr %operands[{operand}] : (!llvm.ptr) -> "
+                "!llvm.ptr, !llvm.ptr",
+                f"{after}_at = llvm.load {after}_slot : !llvm.ptr -> !llvm.ptr",
+                f"{after}_byte = llvm.load {after}_at : !llvm.ptr -> i8",
+                f"{after}_is = arith.cmpi {is_not}, {after}_byte, %guard_zero : i8",
+                f"{after} = arith.andi {before}, {after}_is : i1",
+            ]
+        inner = ["  " + line for line in lines]
+        return [*looks, f"scf.if %guard{len(guards) - 1} {{", *inner, "}"]
+
     def operand(self, index: int, value: ir.Value, *, readonly: bool, pinned: bool) -> Buffer:
         """As `Target.operand`."""
         if pinned:

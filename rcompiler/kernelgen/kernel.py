@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from torch_mlir import ir
 
-from rcompiler.dialects.rtask import is_task_body, operands_of, pinned_of
+from rcompiler.dialects.rtask import guards_of, is_task_body, operands_of, pinned_of
 from rcompiler.kernelgen.buffer import Buffer, in_workspace
 from rcompiler.kernelgen.cutting import ByBounds, ByCases, Cutting
 from rcompiler.kernelgen.sequential import SequentialWriter, has_plain_loops
@@ -79,7 +79,10 @@ class KernelWriter:
             target.in_order(lambda: writer.write(self._results))
         else:
             self._tasks(self._runner(outputs, slabs))
-        lines = "\n".join("  " + text for text in target.body(e.text()))
+        found = target.body(e.text())
+        if guards := guards_of(self._kernel):
+            found = target.guarded(guards, found)
+        lines = "\n".join("  " + text for text in found)
         vectorise = self._sequential and not (slabs and slabs.lockstep)
         head = target.head(self._name, vectorise=vectorise and has_plain_loops(self._block))
         return f"{head}{{\n  %zero = arith.constant 0 : i64\n{lines}\n  return\n}}", e.externals

@@ -80,6 +80,11 @@ class Target(Protocol):
     def body(self, lines: list[str]) -> list[str]:
         """The body of the function, from the lines that compute its tasks."""
 
+    def guarded(self, guards: Sequence[tuple[int, bool]], lines: list[str]) -> list[str]:
+        """The lines of a body that does nothing unless operands, which are conditions, are what
+        they have to be. Raises CompilerError where the target has no such bodies.
+        """
+
     def operand(self, index: int, value: ir.Value, *, readonly: bool, pinned: bool) -> Buffer:
         """Where an operand or a result lies.
 

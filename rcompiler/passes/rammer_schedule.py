@@ -29,6 +29,7 @@ from rcompiler.options import Kernels, Memory, OwnPolicy, PolicyChoice
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import kernels_by_name
+from rcompiler.passes.schedule.guards import check_guards
 from rcompiler.passes.schedule.program_ir import write_program
 from rcompiler.passes.schedule.schedule_graph import GraphBuilder, ScheduleGraph
 from rcompiler.rammer.program import Run
@@ -57,6 +58,7 @@ class RammerSchedule(Pass):
 
     def run(self, module: ir.Operation) -> None:
         device = device_of(module)
+        check_guards(module)
         builder = GraphBuilder(module)
         states = _states(builder.functions[0])
         source = builder.build()

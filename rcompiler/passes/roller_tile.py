@@ -14,7 +14,7 @@ has and its published runs leave out (`roller.published.Variant`). Needs: static
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -95,17 +95,60 @@ class RollerTile(Pass):
 
 
 @dataclass(frozen=True)
+class _Guards:
+    """What an rOperator is guarded by.
+
+    conditions: numbers of the kernels' operands, and what they have to be. unread: numbers of those
+    that nothing else reads.
+    """
+
+    conditions: tuple[tuple[int, bool], ...]
+    unread: tuple[int, ...]
+
+    @staticmethod
+    def taken_from(prototype: rtask.KernelOp) -> _Guards | None:
+        """Remove the guards of a body, and the arguments that it needs for nothing else."""
+        block = prototype.body.blocks[0]
+        guards = [op for op in ops_of(block) if op.name == "rtask.guard"]
+        if not guards:
+            return None
+        numbers = {argument: number for number, argument in enumerate(block.arguments)}
+        found = [(numbers[op.operands[0]], ir.BoolAttr(op.attributes["holds"])) for op in guards]
+        for op in guards:
+            op.erase()
+        unread = sorted({n for n, _ in found if not len(list(block.arguments[n].uses))})
+        for number in reversed(unread):
+            block.erase_argument(number)
+        return _Guards(tuple((n, holds.value) for n, holds in found), tuple(unread))
+
+    def with_unread(self, items: Sequence[Any], item: Any) -> list[Any]:
+        """What there is for each argument, with `item` for those that the body has not."""
+        found = list(items)
+        for number in self.unread:
+            found.insert(number, item)
+        return found
+
+    def renumbered(self, pairs: Sequence[int]) -> tuple[int, ...]:
+        """Flat (operand, result) pairs of the body as those of the rKernel."""
+        own = iter(range(max(pairs, default=0) + len(self.unread) + 1))
+        numbers = [number for number in own if number not in self.unread]
+        return tuple(n if k % 2 else numbers[n] for k, n in enumerate(pairs))
+
+
+@dataclass(frozen=True)
 class Body:
     """What an rOperator computes, apart from its operands.
 
     prototype: a kernel without a tiling, with the body on arguments. signature: equal for operators
     that compute the same. root: which algorithm it is one of, and why; "" if there was no choice.
+    guards: conditions of it, which the body has no arguments for unless it reads them.
     """
 
     kind: str
     prototype: rtask.KernelOp
     signature: str
     root: str = ""
+    guards: _Guards | None = None
 
     @cached_property
     def traced(self) -> Traced:
@@ -220,10 +263,12 @@ def distinct_bodies(module: ir.Operation) -> Iterator[Body]:
 def body_of(operator: ir.Operation) -> Iterator[Body]:
     """What one rOperator computes; it lives inside of the context."""
     prototype = _prototype(operator)
+    guards = _Guards.taken_from(prototype)
     kind = string(operator, "kind")
     root = string(operator, rtask.ROOT) if rtask.ROOT in operator.attributes else ""
     try:
-        yield Body(kind, prototype, kind + canonical_signature(prototype), root)
+        signature = kind + canonical_signature(prototype) + (str(guards) if guards else "")
+        yield Body(kind, prototype, signature, root, guards)
     finally:
         prototype.operation.erase()
 
@@ -265,6 +310,11 @@ def _build_kernel(name: str, body: Body, decision: Decision) -> rtask.KernelOp:
     results = yielded(block)
     first = shape_of(results[0])
     shape = _Tiles(decision, traced, results[0])
+    guards = body.guards or _Guards((), ())
+    reads = [
+        read_box(v, traced.reads[k], shape.tile, shape.grid, traced, shape.low)
+        for k, v in enumerate(block.arguments)
+    ]
     with ir.InsertionPoint(prototype), prototype.location:
         kernel = rtask.KernelOp.build(
             sym_name=name,
@@ -278,10 +328,7 @@ def _build_kernel(name: str, body: Body, decision: Decision) -> rtask.KernelOp:
             registers=decision.registers,
             estimated_ns=decision.estimated_ns,
             source=decision.source,
-            reads=[
-                read_box(v, traced.reads[k], shape.tile, shape.grid, traced, shape.low)
-                for k, v in enumerate(block.arguments)
-            ],
+            reads=guards.with_unread(reads, []),
             writes=[write_box(r, first, shape.tile, shape.grid) for r in results],
         )
     more: dict[str, Any] = {"order": tuple(shape.order)}
@@ -296,11 +343,14 @@ def _build_kernel(name: str, body: Body, decision: Decision) -> rtask.KernelOp:
         more["measured_ns"] = float(decision.timed_ns)
     pairs = in_place_pairs(block, traced)
     if pairs:
-        more["in_place"] = pairs
+        more["in_place"] = guards.renumbered(pairs)
     if updated := updated_operands(results, list(block.arguments)):
-        more["updates"] = updated
+        more["updates"] = guards.renumbered(updated)
+    if guards.conditions:
+        more["guards"] = tuple(int(number) for guard in guards.conditions for number in guard)
     set_attributes(kernel.operation, more)
-    copy_block(block, kernel.body, list(block.arguments))
+    condition = ir.Type.parse(rtask.CONDITION, block.owner.context)
+    copy_block(block, kernel.body, guards.with_unread(list(block.arguments), condition))
     return kernel
 
 

@@ -228,6 +228,11 @@ FAULTS = (
         "passes/gpu-to-rocdl-invalid.mlir", "text", "error",
     ),
     Fault(
+        "rtask-guard", "linalg/conditions.py",
+        "for holds in (True, False)]", "for holds in (False, True)]",
+        "passes/rtask-guard.mlir", "text", "error",
+    ),
+    Fault(
         "rtask-dce", "passes/rtask_dce.py",
         "elif op.name == \"vdevice.run\":", "elif op.name == \"vdevice.runs\":",
         "passes/rtask-dce.mlir", "text", "error",

@@ -86,3 +86,65 @@ func.func @main(%h: tensor<64xf32> {rtask.state = "h"}) -> tensor<64xf32> {
   %0 = tensor.empty() : tensor<64xf32>
   return %0 : tensor<64xf32>
 }
+
+// -----
+
+// What is used always is computed always.
+func.func @main(%c: tensor<i1>, %x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{what it makes is used where its guard does not hold; remove the rtask.guard, or choose by its condition}}
+  %r = "rtask.operator"() ({
+    "rtask.guard"(%c) {holds = true} : (tensor<i1>) -> ()
+    "rtask.yield"(%x) : (tensor<8xf32>) -> ()
+  }) {sym_name = "o", kind = "movement"} : () -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+
+// -----
+
+// The other side of a choice.
+#id = affine_map<(d0) -> (d0)>
+#one = affine_map<(d0) -> ()>
+func.func @main(%c: tensor<i1>, %x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{what it makes is used where its guard does not hold}}
+  %r = "rtask.operator"() ({
+    "rtask.guard"(%c) {holds = true} : (tensor<i1>) -> ()
+    "rtask.yield"(%x) : (tensor<8xf32>) -> ()
+  }) {sym_name = "o", kind = "movement"} : () -> tensor<8xf32>
+  %y = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<8xf32>
+    %s = linalg.generic {indexing_maps = [#one, #id, #id, #id], iterator_types = ["parallel"]} ins(%c, %x, %r : tensor<i1>, tensor<8xf32>, tensor<8xf32>) outs(%e : tensor<8xf32>) {
+    ^bb0(%t: i1, %l: f32, %m: f32, %o: f32):
+      %n = arith.select %t, %l, %m : f32
+      linalg.yield %n : f32
+    } -> tensor<8xf32>
+    "rtask.yield"(%s) : (tensor<8xf32>) -> ()
+  }) {sym_name = "choice", kind = "elementwise"} : () -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+// rKernels look at what their operator is guarded by.
+func.func @main(%c: tensor<i1>, %x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{rKernel @k has other guards than it; run roller-tile again}}
+  %r = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<8xf32>
+    %s = linalg.generic {indexing_maps = [affine_map<(d0) -> ()>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%c, %x : tensor<i1>, tensor<8xf32>) outs(%e : tensor<8xf32>) {
+    ^bb0(%t: i1, %l: f32, %o: f32):
+      %n = arith.select %t, %l, %l : f32
+      linalg.yield %n : f32
+    } -> tensor<8xf32>
+    "rtask.yield"(%s) : (tensor<8xf32>) -> ()
+  }) {sym_name = "o", kind = "elementwise", kernels = [@k]} : () -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+"rtask.kernel"() ({
+^bb0(%c: tensor<i1>, %x: tensor<8xf32>):
+  %e = tensor.empty() : tensor<8xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(d0) -> ()>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%c, %x : tensor<i1>, tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%t: i1, %l: f32, %o: f32):
+    %n = arith.select %t, %l, %l : f32
+    linalg.yield %n : f32
+  } -> tensor<8xf32>
+  "rtask.yield"(%s) : (tensor<8xf32>) -> ()
+}) {sym_name = "k", kind = "elementwise", grid = array<i64: 2>, tile = array<i64: 4>, register_tile = array<i64: 4>, vector_dim = 0 : i64, lanes = 4 : i64, tasks = 2 : i64, on_chip_bytes = 32 : i64, registers = 1 : i64, estimated_ns = 3.0 : f64, source = "roller", reads = [[], [array<i64: 0, 4, 0, 4>]], writes = [[array<i64: 0, 4, 0, 4>]], guards = array<i64: 0, 1>} : () -> ()

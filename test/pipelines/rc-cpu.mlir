@@ -16,8 +16,8 @@
 
 // DUMP:        builtin.module(vdevice-attach-device{
 // DUMP-SAME:   },cse,rtask-widen-factors{bf16=true},rtask-widen-bytes,rtask-block-channels{lanes=8 step-bytes=0},rtask-winograd{roots=auto},rtask-sink-reshapes,
-// DUMP-SAME:   fold-constants,cse,rtask-form{fusion=true flat-rows=true},rtask-stitch,
-// DUMP-SAME:   fold-constants,rtask-update-state,roller-tile{{.*}},rammer-schedule{{.*}})
+// DUMP-SAME:   fold-constants,cse,rtask-form{fusion=true flat-rows=true apart=true},rtask-stitch,
+// DUMP-SAME:   fold-constants,rtask-update-state,rtask-guard,roller-tile{{.*}},rammer-schedule{{.*}})
 
 // HALVES:      vdevice-attach-device{
 // HALVES-SAME: },cse,rtask-round-factors{to=bf16 weights=true},cse,rtask-round-tables{to=bf16},cse,fold-constants,

@@ -123,6 +123,10 @@ class SimtTarget:
         """The lines, by the threads that have anything to do."""
         return self._e.shared_out(lines)
 
+    def guarded(self, guards: Sequence[tuple[int, bool]], lines: list[str]) -> list[str]:
+        """As `Target.guarded`; raises CompilerError, see rtask-guard, which is not of rc-gpu."""
+        raise CompilerError("rKernels for GPUs have no guards; leave rtask-guard out")
+
     def operand(self, index: int, value: ir.Value, *, readonly: bool, pinned: bool) -> Buffer:
         """As `Target.operand`."""
         buffer = self._pinned(index, value) if pinned else self._global(index, value, readonly)

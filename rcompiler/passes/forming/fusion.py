@@ -17,6 +17,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects.uses import tensors_used
 from rcompiler.linalg.bodies import copied_argument
+from rcompiler.linalg.conditions import Conditional
 from rcompiler.linalg.generic import Forms, Generic
 from rcompiler.linalg.recurrences import is_recurrence
 from rcompiler.linalg.values import defining, integers, operations, ops_of, shape_of
@@ -72,10 +73,15 @@ class Group:
 class Fusion:
     """Groups the ops of one block."""
 
-    def __init__(self, block: ir.Block, *, fuse: bool = True, flat_rows: bool = False) -> None:
+    def __init__(
+        self, block: ir.Block, *, fuse: bool = True, flat_rows: bool = False, apart: bool = False
+    ) -> None:
         """`fuse=False`: one group for each op (views still go with their consumers). flat_rows:
-        whether pads that part the rows of a product stay apart (`pads.parts_rows`).
+        whether pads that part the rows of a product stay apart (`pads.parts_rows`). apart: whether
+        ops whose results matter under other conditions do (`linalg.conditions`).
         """
+        self._conditions = Conditional(block).kept() if apart else {}
+        self._guards = {c.value for found in self._conditions.values() for c in found}
         self._fuse, self._flat_rows = fuse, flat_rows
         self._block = block
         self._ops = ops_of(block)
@@ -160,6 +166,8 @@ class Fusion:
         self._close([g for g in map(self._group, values) if g is not group])
         group.ops.append(op)
         group.sealed = group.sealed or op.name in ("tensor.pad", "scf.for")
+        # what others are guarded by has to be there before them, with nothing that comes later
+        group.sealed = group.sealed or not self._guards.isdisjoint(op.results)
         self._belongs(op, group)
         if op.name == "linalg.generic" and self.generic(op).reduction_dims and group.rows is None:
             group.rows = shape_of(op.results[0])
@@ -212,6 +220,8 @@ class Fusion:
         groups = [self._group(value) for value in op.operands]
         for k, group in enumerate(groups):
             if group is None or not group.open or group.sealed or len(group.ops) >= MOST_OPS:
+                continue
+            if self._conditions.get(group.ops[0]) != self._conditions.get(op):
                 continue
             if (group.mapping, mapping) in NEVER or not self._structure_allows(group, op, k):
                 continue

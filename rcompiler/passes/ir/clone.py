@@ -18,11 +18,17 @@ def clone(op: ir.Operation, mapped: Values) -> None:
     mapped.update(zip(op.results, copy.results, strict=True))
 
 
-def copy_block(source: ir.Block, region: ir.Region, arguments: Sequence[ir.Value]) -> None:
-    """Append a copy of `source` to `region`; its arguments stand for `arguments` inside."""
+def copy_block(
+    source: ir.Block, region: ir.Region, arguments: Sequence[ir.Value | ir.Type]
+) -> None:
+    """Append a copy of `source` to `region`; its arguments stand for `arguments` inside, those of a
+    type alone for nothing.
+    """
     unknown = ir.Location.unknown(source.owner.context)
-    copy = region.blocks.append(*(a.type for a in arguments), arg_locs=[unknown] * len(arguments))
-    mapped = dict(zip(arguments, copy.arguments, strict=True))
+    types = [a.type if isinstance(a, ir.Value) else a for a in arguments]
+    copy = region.blocks.append(*types, arg_locs=[unknown] * len(arguments))
+    pairs = zip(arguments, copy.arguments, strict=True)
+    mapped = {old: new for old, new in pairs if isinstance(old, ir.Value)}
     with ir.InsertionPoint(copy):
         for view in source.operations:
             clone(view.operation, mapped)
