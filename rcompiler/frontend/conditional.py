@@ -28,6 +28,7 @@ Truth = Value | bool  # a scalar of bool, or what it is known to be
 
 @handles("If")
 def _if(call: Call) -> list[Any]:
+    call.b.at(call.name, call.node.op_type)
     condition, branches = truth(call, call.inputs[0]), ("then_branch", "else_branch")
     if isinstance(condition, bool):
         return call.run(call.attr(branches[0 if condition else 1]), {})

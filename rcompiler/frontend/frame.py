@@ -44,6 +44,10 @@ class Runner(Protocol):
     def b(self) -> Builder:
         """Where ops are written."""
 
+    @property
+    def gaps(self) -> list[Gap] | None:
+        """Where gaps are listed instead of raised, if they are."""
+
     def graph(
         self, graph: GraphProto, bind: Mapping[str, Any], outer: Frame, prefix: str = ""
     ) -> list[Any]:

@@ -2,13 +2,15 @@
 
 How many iterations there are may be known only at run time, by the trip count or by what the body
 says of going on. Then the body stands as often as it may run at most, and what an iteration makes
-is taken only if that iteration runs. What is refused says how to give a bound.
+is taken only if that iteration runs; or many iterations are calls of it (`loop_steps`). What is
+refused says how to give a bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from .builder import Value
 from .conditional import Truth, both, run_under, select, truth
 from .control import MAX_TRIPS, handles, stack
 from .frame import Call, Unknown
+from .loop_steps import run_as_steps
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,14 @@ class _Count:
             return False
         return call.b.elementwise(lambda s, n: s.const(trip, n.dtype) < n, self.given, dtype="bool")
 
+    def follows(self, call: Call, number: Value) -> Truth:
+        """Whether the trip count allows an iteration behind that of a number which a run knows."""
+        if self.given is None:
+            return True
+        return call.b.elementwise(
+            lambda s, i, n: i + 1 < s.cast(n, i.dtype), number, self.given, dtype="bool"
+        )
+
     def limit(self, call: Call, condition: Value) -> int:
         """Iterations that are written where only a condition says which of them run.
 
@@ -76,6 +87,7 @@ class _Count:
 @handles("Loop")
 def _loop(call: Call) -> list[Any]:
     body: GraphProto = call.attr("body")
+    call.b.at(call.name, call.node.op_type)
     names = [v.name for v in body.input]
     count, condition = _Count.of(call), call.optional(1)
     carried = list(call.inputs[2:])  # as the next iteration reads them
@@ -86,9 +98,16 @@ def _loop(call: Call) -> list[Any]:
     trip, unsure = 0, None
     while going is not False:
         if isinstance(going, Value):
-            unsure = going
-            if trip == count.limit(call, going):
+            end = count.limit(call, going)
+            if trip == end:
                 break
+            if unsure is None:
+                steps = run_as_steps(call, going, carried, trip, end, partial(count.follows, call))
+                if steps is not None:
+                    unsure, trip, (after, going) = going, end, steps
+                    going = both(call.b, going, count.reached(call, trip))
+                    break
+            unsure = going
         elif trip >= MAX_TRIPS:
             raise call.refuse(f"more than {MAX_TRIPS} iterations", "Lower the trip count")
         first = [call.b.constant(trip, "int64"), call.b.constant(True, "bool")]

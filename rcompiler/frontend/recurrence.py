@@ -89,14 +89,16 @@ class RecurrenceOps(ContractionOps):
         inits: Sequence[Value],
         collected: Sequence[Collected],
         backward: bool = False,
+        steps: int = 0,
     ) -> tuple[list[Value], list[Value]]:
-        """The step for each position along the first axis of tensors, in order, or backward.
+        """The step for each position along the first axis of tensors, in order, or backward; where
+        none are scanned, so many ``steps``.
 
         Returns:
             What the last step hands on, and the tensors of ``collected``.
         """
         self.steps[step.symbol] = step
-        steps = scanned[0].shape[0]
+        steps = scanned[0].shape[0] if scanned else steps
         first, end, one = (self._index(n) for n in (0, steps, 1))
         at, lines = "%_t", list[str]()
         if backward:
