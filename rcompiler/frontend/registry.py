@@ -17,6 +17,7 @@ from rcompiler.errors import Gap, InvalidModel, ShapeError, UnsupportedOp
 
 from . import dtypes, load
 from .builder import Builder, Value
+from .value import SIZE_OF
 
 Lowering = Callable[["Context"], "Value | Sequence[Value | Gap | None]"]
 _TABLE: dict[tuple[str, str], Lowering] = {}
@@ -241,6 +242,10 @@ class Context:
 def run_time_value(what: str, value: Any) -> tuple[str, str, tuple[str, ...]]:
     """Reason, remedy and needed inputs for a value that is only known at run time."""
     needs = tuple(sorted(value.inputs)) if isinstance(value, Value) else ()
+    sizes = [name for name in needs if name.startswith(SIZE_OF)]
+    if sizes:
+        reason = f"{what} must be known while compiling, and depends on the {', '.join(sizes)}"
+        return reason, "Give sizes in shapes, in the place of ranges", ()
     remedy = "Make it a constant of the model"
     if needs:
         given = ", ".join(f"'{name}': ..." for name in needs)

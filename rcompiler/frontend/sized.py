@@ -32,7 +32,7 @@ from .body import Body
 from .core import Fn, dims, stored
 from .recurrence import RecurrenceOps
 from .scalar import Number, Scalar
-from .value import Extents, SizeAtRunTime, Value
+from .value import SIZE_OF, Extents, SizeAtRunTime, Value
 
 _DIM = re.compile(r"d(\d+)")
 
@@ -66,9 +66,9 @@ class SizedOps(RecurrenceOps):
     # -- sizes and what is made of them ---------------------------------------------------------
     def size_argument(self, symbol: Symbol) -> None:
         """The count of a symbol is an argument: the caller's arrays tell it."""
-        name = f"size of {symbol.name}"
-        value = self.local(self._fresh("size"), (), "int64")
-        self._depends[value.name] = frozenset()
+        name = SIZE_OF + symbol.name
+        value = Value(self._fresh("size"), (), "int64", inputs=frozenset([name]))
+        self._depends[value.name] = value.inputs
         self.arguments.append((value, name))
         self.counts[symbol], self.told[value.name] = value, symbol
 
@@ -120,7 +120,9 @@ class SizedOps(RecurrenceOps):
         """A tensor of sizes; a constant where they are known."""
         if all(isinstance(each, int | np.integer) for each in elements.reshape(-1)):
             return self.constant(elements.astype(np.int64), dtype)
-        out = Value("", elements.shape, dtype)
+        symbols = {s for e in elements.reshape(-1) if isinstance(e, Extent) for s in e.symbols}
+        needs = frozenset[str]().union(*(self.counts[symbol].inputs for symbol in symbols))
+        out = Value("", elements.shape, dtype, inputs=needs)
         out.elements = elements
         return out
 

@@ -12,6 +12,7 @@ from rcompiler.support.extent import Extent, Size
 
 from . import bounds, dtypes
 
+SIZE_OF = "size of "  # begins the names of the arguments that are sizes
 Extents = tuple[Extent | None, ...]  # along each axis; None where all elements are there
 
 

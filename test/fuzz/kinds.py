@@ -13,6 +13,7 @@ from .mutate_artifacts import artifacts
 from .mutate_models import models
 from .mutate_passes import passes
 from .mutate_schedules import schedules
+from .sized import sized
 from .sweep import sweep
 
 Kind = Callable[[int, Sequence[str], Report], Outcome]
@@ -35,6 +36,7 @@ KINDS: dict[str, Kind] = {
     "schedules": schedules,
     "models": models,
     "artifacts": artifacts,
+    "sized": sized,
     "sweep": sweep,
 }
 # Those of one graph each, which can be made small: the case of a seed, and the judge of cases.
@@ -44,4 +46,7 @@ OF_GRAPHS: dict[str, tuple[Callable[[int, Sequence[str]], Case], Callable[..., O
 }
 BYTES = ("models", "artifacts")  # whose mutants are files with other bytes
 # How often each is tried where all are.
-SHARES = {"graph": 11, "quantised": 1, "passes": 2, "schedules": 1, "models": 1, "artifacts": 1}
+SHARES = {
+    **{"graph": 10, "sized": 1, "quantised": 1},
+    **{"passes": 2, "schedules": 1, "models": 1, "artifacts": 1},
+}

@@ -3,11 +3,16 @@
 Behind what is there the arguments hold poison: NaN, or large integers. No result may depend on it.
 """
 
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
-from naive_linalg import Runner
 from onnx import parser
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from naive_linalg import Runner
 
 from rcompiler.frontend import import_onnx
 from rcompiler.support.extent import Extent
