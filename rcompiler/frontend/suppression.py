@@ -144,7 +144,9 @@ def _selected(b: Builder, corners: Value, scores: Value, limits: Limits) -> tupl
         heap, kept, count = s.for_(0, size, [heap, kept, s.const(0, "index")], look, looked)
         return [heap, kept, s.insert(s.cast(count, "int32"), counts, [number])]
 
-    outs = [b.empty([rows, n], "int64"), b.empty([rows, room], "int32"), b.empty([rows], "int32")]
+    # What is behind the last one that is selected is read, and not used.
+    kept = b.fill([rows, room], "int32", 0)
+    outs = [b.empty([rows, n], "int64"), kept, b.empty([rows], "int32")]
     _, kept, counts = b.loop(rows, outs, row)
     return kept, counts
 

@@ -100,11 +100,6 @@ class GpuExecutable(HeldModel, Stateful):
         if not 0 < wait_limit_s <= 3600:
             raise DeviceError(f"wait_limit_s={wait_limit_s!r}: give seconds above 0, at most 3600")
         self._artifact = artifact
-        if artifact.counts:
-            raise ArtifactError(
-                f"the model computes sizes of its results ('{artifact.counts[0].name}'), which "
-                "programs for GPUs do not tell; compile it for a CPU"
-            )
         self.inputs, self.outputs = artifact.given, artifact.returned
         self.eus = max((program.eus for program in artifact.programs), default=1)
         self._image, self._limit_s = artifact.image, wait_limit_s
@@ -173,8 +168,9 @@ class GpuExecutable(HeldModel, Stateful):
             self._launch(loaded, held, self._places(loaded, given), loaded.outputs)
             pairs = zip(self._new, loaded.outputs, strict=True)
             results = [self._read(*pair) for pair in pairs]
+            counted = loaded.counted()
         if self._sized is not None and layout is not None:
-            results = self._sized.cut(results, layout, [])
+            results = self._sized.cut(results, layout, counted)
         return named(self._names, results)
 
     def on_device(self, *args: object, **kwargs: object) -> Outputs[DeviceArray]:

@@ -54,20 +54,23 @@ class Resident:
         self.close = weakref.finalize(self, memory.free)
         self._fixed = [memory.new(artifact.arena_bytes), memory.new(artifact.constants.size)]
         driver.write(self._fixed[1], artifact.constants)
-        self.inputs = [memory.new(tensor.nbytes) for tensor in artifact.given]
+        told = artifact.given if artifact.states else artifact.inputs
+        self.inputs = [memory.new(tensor.nbytes) for tensor in told]
         self.outputs = [memory.new(tensor.nbytes) for tensor in artifact.returned]
+        self._counts = [memory.new(WORD) for _ in artifact.counts]
         self._checks = IndexChecks(artifact.checks)
         answers = memory.new(self._checks.size) if self._checks else 0
         self._answers = range(answers, answers + self._checks.size, ALIGNMENT)
         self._places: list[int] = []  # what the table of base addresses holds
-        count = len(self._fixed) + len(artifact.inputs + artifact.outputs) + len(self._answers)
+        written = len(artifact.outputs) + len(self._counts) + len(self._answers)
+        count = len(self._fixed) + len(artifact.inputs) + written
         self._maps = MapTable(image.boxes, len(artifact.kernels), count, _operands(launches))
         self._bases = Bases(memory.zeros(count), memory.new(self._maps.bytes))
         self._controls = LaunchControls(memory, launches, limit_s)
 
     def launch(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """One inference with tensors at these addresses. Raises DeviceError, RangeError."""
-        places = [*self._fixed, *inputs, *outputs, *self._answers]
+        places = [*self._fixed, *inputs, *outputs, *self._counts, *self._answers]
         if places != self._places:
             self._write(self._bases, places)
             self._places = places
@@ -77,7 +80,7 @@ class Resident:
         """The launches with tensors at these addresses as a graph, and the tables that it reads,
         which the caller gives back.
         """
-        places = [*self._fixed, *inputs, *outputs, *self._answers]
+        places = [*self._fixed, *inputs, *outputs, *self._counts, *self._answers]
         bases = Bases(
             self._driver.allocate(len(places) * WORD), self._driver.allocate(self._maps.bytes)
         )
@@ -86,7 +89,12 @@ class Resident:
 
     def rewrite(self, bases: Bases, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Let the launches of `capture` have tensors at other addresses."""
-        self._write(bases, [*self._fixed, *inputs, *outputs, *self._answers])
+        self._write(bases, [*self._fixed, *inputs, *outputs, *self._counts, *self._answers])
+
+    def counted(self) -> list[np.ndarray]:
+        """The sizes that the model has computed in the last inference."""
+        words = (np.asarray(self._driver.read(place, WORD)) for place in self._counts)
+        return [word.view(np.int64).reshape(()) for word in words]
 
     def _write(self, bases: Bases, places: Sequence[int]) -> None:
         self._driver.write(bases.addresses, np.asarray(places, np.int64).view(np.uint8))
