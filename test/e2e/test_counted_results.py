@@ -55,7 +55,7 @@ def by_onnxruntime(proto):
 
 
 def compiled(proto, **options):
-    made = rcompiler.compile_onnx(proto, eus=1, cache=False, **options)
+    made = rcompiler.compile_onnx(proto, eus=2, cache=False, **options)
     return lambda feeds: made(*feeds.values())
 
 
@@ -157,6 +157,11 @@ def reading_nodes():
         node("TopK", "c n", "ordered ordered_at", axis=0),
         node("Squeeze", "n", "count"),
         node("Range", "zero count one", "numbers"),
+        node("Squeeze", "k", "few"),
+        node("Range", "zero few one", "few_numbers"),
+        node("Slice", "c first k", "head"),
+        node("Slice", "c minus two first second", "reversed"),
+        node("Slice", "c second n", "tail"),
         node("ConstantOfShape", "shape", "nothing"),
         node("Add", "c nothing", "same"),
         node("Greater", "c nothing", "above"),
@@ -174,7 +179,8 @@ def reading_nodes():
     weights = {
         "first": np.int64([0]), "second": np.int64([1]), "two": np.int64([2]),
         "four": np.int64([4]), "six": np.int64([6]), "switch": F([0, 1]),
-        "zero": np.int64(0), "one": np.int64(1), "zeros": np.zeros((6, 4), F),
+        "zero": np.int64(0), "one": np.int64(1), "minus": np.int64([-1]),
+        "zeros": np.zeros((6, 4), F),
         "numbers_of_one": F([[3, 4, 5, 6]]), "image_of": np.int64([0, 1, 0, 1, 0, 1]),
         "images": RNG.random((2, 3, 5, 5)).astype(F),
     }  # fmt: skip
@@ -286,8 +292,9 @@ FOUND = model([node("NonZero", "x", "where"), node("Shape", "where", "shape")],
               {"x": np.zeros((3, 4), F)}, ["where", "shape"])  # fmt: skip
 
 
-def test_a_bound_makes_room_and_what_exceeds_it_is_named():
-    made = rcompiler.compile_onnx(FOUND, eus=1, cache=False, bounds={"where": 3})
+@pytest.mark.parametrize("target", ["cpu", "cuda:emulated"])
+def test_a_bound_makes_room_and_what_exceeds_it_is_named(target):
+    made = rcompiler.compile_onnx(FOUND, target=target, eus=2, cache=False, bounds={"where": 3})
     assert made.outputs[0].shape == (2, 3)
     x = np.zeros((3, 4), F)
     for count in range(4):
@@ -331,6 +338,37 @@ def test_more_is_asked_for_than_there_is():
         asked([1, 0, 1], -1)
     with pytest.raises(RangeError, match="'make_c' was given the index 5"):
         asked([0, 0, 0, 0, 0, 1], 0)
+
+
+def test_slices_with_computed_ends_are_those_of_python():
+    feeds = {
+        "x": np.arange(30, dtype=F).reshape(5, 6),
+        "at": np.int64([0, 0]),
+        "to": np.int64([0, 0]),
+    }
+    nodes = [node("Slice", "x at to axes steps", "y"), node("Slice", "x at to", "z")]
+    run = compiled(model(nodes, feeds, ["y", "z"], {"axes": [1, 0], "steps": [-2, 3]}))
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        (i, j), (k, m) = feeds["at"], feeds["to"] = rng.integers(-9, 10, (2, 2))
+        y, z = run(feeds)
+        np.testing.assert_array_equal(y, feeds["x"][j:m:3, i:k:-2])
+        np.testing.assert_array_equal(z, feeds["x"][i:k, j:m])
+
+
+def test_a_range_has_the_bound_that_is_given():
+    nodes = [node("Range", "start limit delta", "y")]
+    feeds = {"start": F(0), "limit": F(3), "delta": F(1)}
+    proto = model(nodes, feeds, ["y"])
+    with pytest.raises(UnsupportedOp, match=r"bounds=\{'y': \.\.\.\}"):
+        import_onnx(proto)
+    run = compiled(proto, bounds={"y": 8})
+    for numbers in ((0, 3, 1), (1, -1, -0.25), (2, 2, 1), (0, 1, -1), (0.5, 3.9, 0.5)):
+        (y,) = run(dict(zip(feeds, map(F, numbers), strict=True)))
+        np.testing.assert_array_equal(y, np.arange(*numbers, dtype=F))
+    for numbers, reason in (((0, 9, 1), "found 9 elements"), ((0, 1, 0), "a delta of zero")):
+        with pytest.raises(RangeError, match=f"Range 'make_y' .*{reason}"):
+            run(dict(zip(feeds, map(F, numbers), strict=True)))
 
 
 BOXES = {"x": np.zeros((1, 5, 4), F), "s": np.zeros((1, 2, 5), F), "m": np.int64([1])}
