@@ -38,6 +38,7 @@ from rcompiler.frontend.randomness import find_draw
 
 _OPTIONS = ("target", "eus", "policy", "fusion", "shapes", "machine_code")
 _MOST = 64  # programs of one model
+_MAX_BAKED_BYTES = 1 << 16  # a larger operand is data, not a shape or an axis
 
 
 class Prepared(BackendRep):
@@ -49,7 +50,13 @@ class Prepared(BackendRep):
         weights = {tensor.name for tensor in model.graph.initializer}
         self._all = [v.name for v in model.graph.input]
         self._required = [name for name in self._all if name not in weights]
-        self._programs = ByShape(model, {**options, "cache": False}, _MOST, weights)
+        self._programs = ByShape(
+            model,
+            {**options, "cache": False},
+            _MOST,
+            lambda x: x.nbytes <= _MAX_BAKED_BYTES,
+            weights,
+        )
         self._outputs = namedtupledict("Outputs", [v.name for v in model.graph.output])
 
     @property

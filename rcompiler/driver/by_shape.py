@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from threading import RLock
 from typing import Any
 
@@ -11,8 +11,6 @@ import numpy as np
 
 from rcompiler.driver import isolate
 from rcompiler.errors import CompilerError
-
-_MAX_BAKED_BYTES = 1 << 16  # a larger operand is data, not a shape or an axis
 
 
 class ByShape:
@@ -32,11 +30,14 @@ class ByShape:
         model: Any,
         options: Mapping[str, Any],
         most: int,
+        may_fix: Callable[[np.ndarray], bool],
         optional: Collection[str] = (),
     ) -> None:
-        """model, options: of compile_onnx. most: programs that are kept. optional: inputs that have
-        a value in the model; one that is given is a constant of the program."""
+        """model, options: of compile_onnx. most: programs that are kept. may_fix: whether an array
+        may be a constant of a program: a shape or an axis, no data. optional: inputs that have a
+        value in the model; one that is given is a constant of the program."""
         self._model, self.options, self._most = model, dict(options), most
+        self._may_fix = may_fix
         self._optional = frozenset(optional)
         self.fixed: list[str] = []
         self._programs: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
@@ -99,13 +100,14 @@ class ByShape:
     def _compile(self, feeds: Mapping[str, np.ndarray]) -> Any:
         shapes = {n: x.shape for n, x in feeds.items() if not self._is_fixed(n)}
         values = {n: x for n, x in feeds.items() if self._is_fixed(n)}
-        options = {**self.options, "shapes": {**shapes, **self.options.get("shapes", {})}}
-        return isolate.compiler()(self._model, values=values, **options)
+        given: dict[str, dict[str, Any]] = {"shapes": shapes, "values": values}
+        merged = {name: found | self.options.get(name, {}) for name, found in given.items()}
+        return isolate.compiler()(self._model, **{**self.options, **merged})
 
     def _needed(self, error: CompilerError, feeds: Mapping[str, np.ndarray]) -> list[str]:
         """Inputs that the front end asked the values of; raises the error when it asked none."""
         needs = error.gap.needs if error.gap is not None else ()
         names = [n for n in needs if n in feeds and n not in self.fixed]
-        if not names or any(feeds[name].nbytes > _MAX_BAKED_BYTES for name in names):
+        if not names or not all(self._may_fix(feeds[name]) for name in names):
             raise error
         return names

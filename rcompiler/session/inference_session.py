@@ -36,6 +36,7 @@ from rcompiler.session.options import (
 from rcompiler.session.values import OrtValue, array_of, dtype_named, type_text
 from rcompiler.support.installed import require_compiler
 
+_MOST_SIZES = 16  # of an input whose value a program is compiled for
 # Arguments of onnxruntime's constructor that have no meaning here.
 _FOREIGN = ("disabled_optimizers", "enable_fallback", "read_config_from_model")
 
@@ -157,17 +158,18 @@ class InferenceSession:
 
         model = load_onnx(given)
         found = declared(model)
-        self._inputs = [self._arg(tensor) for tensor in found.inputs]
-        self._optional = [self._arg(tensor) for tensor in found.optional]
+        fixed = options.get("values") or {}
+        self._inputs = [self._arg(each) for each in found.inputs if each.name not in fixed]
+        self._optional = [self._arg(each) for each in found.optional if each.name not in fixed]
         self._outputs = [self._arg(tensor) for tensor in found.outputs]
         self._metadata = ModelMetadata(
             found.producer, found.graph, found.domain, found.description,
             found.graph_description, found.version, dict(found.metadata),
         )  # fmt: skip
-        shapes = {**self._sizes, **options.pop("shapes", {})}
+        shapes = {**self._sizes, **(options.pop("shapes", None) or {})}
         options = {**self._settings._compiling(), **options, "shapes": shapes}
-        optional = [tensor.name for tensor in found.optional]
-        self._by_shape = ByShape(model, options, self._programs, optional)
+        optional = [arg.name for arg in self._optional]
+        self._by_shape = ByShape(model, options, self._programs, _is_size, optional)
         if all(tensor.shape is not None for tensor in found.inputs):
             self._model = self._by_shape.known()
         if self._model is not None:
@@ -352,6 +354,11 @@ class InferenceSession:
 
     def enable_fallback(self) -> None:
         """Nothing: there are no providers to fall back to."""
+
+
+def _is_size(array: np.ndarray) -> bool:
+    """Whether it may be a shape, an axis or a number of elements, and is no data."""
+    return array.dtype.kind in "iub" and array.ndim <= 1 and array.size <= _MOST_SIZES
 
 
 def _is_compiled(given: Any) -> bool:

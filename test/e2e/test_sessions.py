@@ -263,6 +263,24 @@ def test_values_that_decide_shapes_are_compiled_in(ort):
         assert found.run(None, {"x": X, "s": np.int64(shape)})[0].shape == shape
 
 
+def test_data_that_has_to_be_known_is_refused():
+    """A program for each text would be compiled for each."""
+    graph = helper.make_graph(
+        [helper.make_node("NonZero", ["x"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.INT64, [1, "n"])],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, [2, None])],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(UnsupportedOp, match="NonZero"):
+        session(rcompiler, model.SerializeToString()).run(None, {"x": np.int64([[1, 0, 2]])})
+
+
+def test_values_are_constants():
+    found = session(rcompiler, values={"y": np.ones((4, 3), np.float32)})
+    assert [each.name for each in found.get_inputs()] == ["x"]
+    np.testing.assert_array_equal(found.run(["total"], {"x": X})[0], X + 1)
+
+
 def test_a_compiled_file_is_a_model_too(tmp_path):
     path = tmp_path / "m.rcx"
     rcompiler.compile_onnx(sums((4, 3))).save(path)

@@ -88,7 +88,7 @@ def _video() -> Exportable:
 
     models = import_module("torchvision.models.video")
     x = torch.rand((1, 3, 8, 32, 32), generator=torch.Generator().manual_seed(SEED))
-    return Exportable(models.r3d_18(weights=None), {"x": x}, {"x": _BATCH})
+    return Exportable(_Outputs.of(models.r3d_18(weights=None)), {"x": x}, {"x": _BATCH})
 
 
 def _flow() -> Exportable:
@@ -121,7 +121,7 @@ def _transformer() -> Exportable:
     torch.backends.mha.set_fastpath_enabled(False)  # its one operator has no form in ONNX
     layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
     x = torch.rand((2, 8, 32), generator=torch.Generator().manual_seed(SEED))
-    return Exportable(torch.nn.TransformerEncoder(layer, 2), {"x": x}, {"x": _TEXT})
+    return Exportable(_Outputs.of(torch.nn.TransformerEncoder(layer, 2)), {"x": x}, {"x": _TEXT})
 
 
 _SMALL = {
