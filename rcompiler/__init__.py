@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         SessionOptions,
         get_available_providers,
         get_device,
+        set_default_logger_severity,
     )
     from rcompiler.session.values import OrtValue
 
@@ -49,6 +50,7 @@ _HOME = {
     "SessionOptions": "rcompiler.session.options",
     "get_available_providers": "rcompiler.session.options",
     "get_device": "rcompiler.session.options",
+    "set_default_logger_severity": "rcompiler.session.options",
 }
 
 __all__ = [
@@ -69,6 +71,7 @@ __all__ = [
     "get_available_providers",
     "get_device",
     "load",
+    "set_default_logger_severity",
 ]
 
 __version__ = "0.1.0"  # pyproject.toml reads it here, without importing anything

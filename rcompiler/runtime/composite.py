@@ -168,9 +168,20 @@ def unpacked(
 
 
 def demands(path: str | Path, header: Mapping[str, Any]) -> str:
-    """What to say of such a file to who has no functions for it."""
-    entries: Any = header[STEPS]
-    ops = sorted({string(e["op"]) for e in entries if "op" in e})
+    """What to say of such a file to who has no functions for it.
+
+    Args:
+        path: of the file.
+        header: of the container.
+
+    Raises:
+        ArtifactError: the file is damaged.
+    """
+
+    def decode() -> list[str]:
+        return sorted({string(entry["op"]) for entry in header[STEPS] if "op" in entry})
+
+    ops = container.decoded(str(path), decode)
     given = ", ".join(f"'{op}': function" for op in ops)
     return (
         f"{path}: the model has operators that are no part of the file; load it by "

@@ -250,6 +250,14 @@ def get_available_providers() -> list[str]:
     return [CPU]
 
 
+def set_default_logger_severity(severity: int) -> None:
+    """Nothing: no severity is logged; errors are exceptions, and notes warnings.
+
+    Args:
+        severity: of onnxruntime's messages.
+    """
+
+
 def get_device() -> str:
     """What models run on where no target says otherwise: "CPU"."""
     return "CPU"

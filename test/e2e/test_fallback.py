@@ -21,6 +21,7 @@ from rcompiler.errors import (
     ShapeError,
     UnsupportedOp,
 )
+from rcompiler.runtime import container
 
 F, I64 = TensorProto.FLOAT, TensorProto.INT64
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
@@ -243,6 +244,35 @@ def test_a_saved_model_asks_for_its_functions(tmp_path):
     path.write_bytes(bytes(damaged))
     with pytest.raises(ArtifactError):
         rcompiler.load(path, fallback={"Scaled": scaled})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header: header.update(steps=7),
+        lambda header: header["steps"][0].update(part=9),
+        lambda header: header["steps"][0].update(reads=[]),
+        lambda header: header["steps"][0].update(reads=["nothing"]),
+        lambda header: header["steps"][1].update(results=[["s", [-1], "float32"]]),
+        lambda header: header["steps"][1].update(results=[["s", [9, 5], "float32"]]),
+        lambda header: header["steps"][1].update(attributes={"by": {"float": "x"}}),
+        lambda header: header["steps"][1].update(attributes={"by": {"array": [3, [1], "int8"]}}),
+        lambda header: header["steps"].pop(),
+        lambda header: header.update(constants={"k": [0, [1], "no type"]}),
+        lambda header: header.pop("inputs"),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused(tmp_path, change):
+    """Its sums are right: somebody has written it so."""
+    path = tmp_path / "m.rcx"
+    rcompiler.compile_onnx(between(), fallback={"Scaled": scaled}, eus=1).save(path)
+    header, sections = container.read(path, mapped=False)
+    header.pop("sections")
+    change(header)
+    container.write(path, header, sections)
+    for options in ({"fallback": {"Scaled": scaled}}, {}):
+        with pytest.raises(ArtifactError):
+            rcompiler.load(path, **options)
 
 
 def test_a_model_without_functions_loads_with_some(tmp_path):
