@@ -41,6 +41,10 @@ _MOST = 64  # programs of one model
 _MAX_BAKED_BYTES = 1 << 16  # a larger operand is data, not a shape or an axis
 
 
+def _is_no_data(array: np.ndarray) -> bool:
+    return array.nbytes <= _MAX_BAKED_BYTES
+
+
 class Prepared(BackendRep):
     """A model that is compiled for the shapes it is called with."""
 
@@ -50,13 +54,8 @@ class Prepared(BackendRep):
         weights = {tensor.name for tensor in model.graph.initializer}
         self._all = [v.name for v in model.graph.input]
         self._required = [name for name in self._all if name not in weights]
-        self._programs = ByShape(
-            model,
-            {**options, "cache": False},
-            _MOST,
-            lambda x: x.nbytes <= _MAX_BAKED_BYTES,
-            weights,
-        )
+        options = {**options, "cache": False}
+        self._programs = ByShape(model, options, _MOST, _is_no_data, self._all, weights)
         self._outputs = namedtupledict("Outputs", [v.name for v in model.graph.output])
 
     @property

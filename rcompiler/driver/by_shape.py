@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import RLock
 from typing import Any
 
@@ -31,15 +31,17 @@ class ByShape:
         options: Mapping[str, Any],
         most: int,
         may_fix: Callable[[np.ndarray], bool],
+        inputs: Sequence[str],
         optional: Collection[str] = (),
     ) -> None:
         """model, options: of compile_onnx. most: programs that are kept. may_fix: whether an array
-        may be a constant of a program: a shape or an axis, no data. optional: inputs that have a
-        value in the model; one that is given is a constant of the program."""
+        may be a constant of a program: a shape or an axis, no data. inputs: names of all. optional:
+        those that have a value in the model; one that is given is a constant of the program."""
         self._model, self.options, self._most = model, dict(options), most
         self._may_fix = may_fix
-        self._optional = frozenset(optional)
         self.fixed: list[str] = []
+        self._fixing = {*optional}  # constants of the programs; those of the model, where given
+        self._names = [name for name in inputs if name not in self._fixing]
         self._programs: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._lock = RLock()
 
@@ -58,8 +60,28 @@ class ByShape:
             CompilerError: in the kinds of compile_onnx.
         """
         with self._lock:
-            model = self._found(feeds)
+            model = self.seen(feeds) or self._made(feeds)
         return model, [feeds[tensor.name] for tensor in model.inputs]
+
+    def seen(self, feeds: Mapping[str, np.ndarray]) -> Any:
+        """The compiled model for such inputs, if there is one; else None.
+
+        Args:
+            feeds: arrays by the names of inputs, of which none is missing.
+        """
+        key = self._key(feeds)
+        with self._lock:
+            if key not in self._programs:
+                return None
+            self._programs.move_to_end(key)
+            return self._programs[key]
+
+    def _key(self, feeds: Mapping[str, np.ndarray]) -> tuple[Any, ...]:
+        open_ones = [feeds[name].shape for name in self._names if name in feeds]
+        if not self._fixing:
+            return tuple(open_ones)
+        fixed = [(n, x.shape, x.tobytes()) for n, x in feeds.items() if n in self._fixing]
+        return (*open_ones, *sorted(fixed))
 
     def known(self) -> Any:
         """The compiled model where it needs to know no shape or value of an input; else None.
@@ -74,32 +96,24 @@ class ByShape:
                 raise
             return None
 
-    def _found(self, feeds: Mapping[str, np.ndarray]) -> Any:
+    def _made(self, feeds: Mapping[str, np.ndarray]) -> Any:
         while True:
-            key = tuple(
-                (name, array.shape, array.tobytes() if self._is_fixed(name) else b"")
-                for name, array in sorted(feeds.items())
-            )
-            if key in self._programs:
-                self._programs.move_to_end(key)
-                return self._programs[key]
             try:
                 made = self._compile(feeds)
             except CompilerError as error:
-                self.fixed += self._needed(error, feeds)
+                needed = self._needed(error, feeds)
+                self.fixed += needed
+                self._fixing.update(needed)
+                self._names = [name for name in self._names if name not in needed]
                 continue
-            self._programs[key] = made
+            self._programs[self._key(feeds)] = made
             if len(self._programs) > self._most:
                 self._programs.popitem(last=False)  # others may run it: it closes when they end
             return made
 
-    def _is_fixed(self, name: str) -> bool:
-        """Is this input a constant of the compiled model? Weights that are given are, too."""
-        return name in self.fixed or name in self._optional
-
     def _compile(self, feeds: Mapping[str, np.ndarray]) -> Any:
-        shapes = {n: x.shape for n, x in feeds.items() if not self._is_fixed(n)}
-        values = {n: x for n, x in feeds.items() if self._is_fixed(n)}
+        shapes = {n: x.shape for n, x in feeds.items() if n not in self._fixing}
+        values = {n: x for n, x in feeds.items() if n in self._fixing}
         given: dict[str, dict[str, Any]] = {"shapes": shapes, "values": values}
         merged = {name: found | self.options.get(name, {}) for name, found in given.items()}
         return isolate.compiler()(self._model, **{**self.options, **merged})

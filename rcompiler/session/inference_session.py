@@ -169,7 +169,10 @@ class InferenceSession:
         shapes = {**self._sizes, **(options.pop("shapes", None) or {})}
         options = {**self._settings._compiling(), **options, "shapes": shapes}
         optional = [arg.name for arg in self._optional]
-        self._by_shape = ByShape(model, options, self._programs, _is_size, optional)
+        names = [arg.name for arg in self._inputs]
+        self._by_shape = ByShape(
+            model, options, self._programs, _is_size, [*names, *optional], optional
+        )
         if all(tensor.shape is not None for tensor in found.inputs):
             self._model = self._by_shape.known()
         if self._model is not None:
@@ -321,6 +324,9 @@ class InferenceSession:
             raise ShapeError(f"input '{missing[0]}' is missing; give all of {self._listed()}")
         if self._model is not None and len(feeds) == len(self._inputs):
             return self._model, [feeds[arg.name] for arg in self._inputs]
+        if self._by_shape.seen(feeds) is None:  # a program that there is says it itself
+            for name, array in feeds.items():
+                _check(self._types[name], array)
         found: tuple[Model, list[Any]] = self._by_shape.program(feeds)
         return found
 
@@ -328,12 +334,10 @@ class InferenceSession:
         arg = self._types.get(name)
         if arg is None:
             raise ShapeError(f"there is no input '{name}'; the inputs are: {self._listed()}")
+        if isinstance(value, np.ndarray):
+            return value
         found = array_of(value)
-        if not isinstance(found, np.ndarray):
-            found = _of_list(arg, found)
-        if self._model is None:  # a program says it itself
-            _check(arg, found)
-        return found
+        return found if isinstance(found, np.ndarray) else _of_list(arg, found)
 
     def _listed(self) -> str:
         return ", ".join(arg.name for arg in self._inputs) or "none"
