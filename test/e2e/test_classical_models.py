@@ -1,4 +1,4 @@
-"""Pipelines of scikit-learn and boosted trees of LightGBM: what onnxruntime makes of them."""
+"""Pipelines of scikit-learn, boosted trees of LightGBM and XGBoost: what others make of them."""
 
 import sys
 from pathlib import Path
@@ -199,7 +199,7 @@ def test_labels_of_text():
     np.testing.assert_allclose(scores, estimator.predict_proba(x), **TOLERANCE)
 
 
-# -- LightGBM --------------------------------------------------------------------------------------
+# -- LightGBM and XGBoost --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["number", "two", "three"])
@@ -226,3 +226,21 @@ def test_boosted_trees_of_lightgbm(kind):
     else:
         np.testing.assert_array_equal(got[0], estimator.predict(x))
         np.testing.assert_allclose(got[1], estimator.predict_proba(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.filterwarnings("ignore")
+def test_boosted_trees_of_xgboost(classes):
+    xgboost = pytest.importorskip("xgboost")
+    onnxmltools = pytest.importorskip("onnxmltools")
+    from onnxmltools.convert.common.data_types import FloatTensorType
+
+    x, three, _ = data(400)
+    x[np.random.default_rng(1).random(x.shape) < 0.1] = np.nan
+    x, y = x.astype(np.float32), three if classes == 3 else (three > 1).astype(int)
+    estimator = xgboost.XGBClassifier(n_estimators=8).fit(x, y)
+    types = [("X", FloatTensorType([None, 5]))]
+    made = onnxmltools.convert_xgboost(estimator, initial_types=types, target_opset=15)
+    labels, scores = rcompiler.compile_onnx(made, shapes={"X": x.shape})(x)
+    np.testing.assert_array_equal(labels, estimator.predict(x))
+    np.testing.assert_allclose(scores, estimator.predict_proba(x), rtol=1e-4, atol=1e-5)

@@ -34,31 +34,34 @@ _SURE = 1e-7  # how near to 0 and to 1 the probability of a pair may be
 # -- kernels ---------------------------------------------------------------------------------------
 
 
-def _kernels(ctx: Context, x: Value, vectors: np.ndarray, start: float = 0.0) -> Value:
-    """[rows, vectors]: the kernel of each row and each support vector. start: of a linear one what
-    is added to the product.
-    """
-    b, name = ctx.b, ctx.attr("kernel_type", "LINEAR")
+def _products(ctx: Context, x: Value, vectors: np.ndarray) -> Value:
+    """[rows, vectors]."""
     if vectors.size % max(x.shape[1], 1) or not vectors.size:
         raise ctx.shape_error(f"{vectors.size} numbers are no vectors of {x.shape[1]} features")
-    vectors = vectors.reshape(-1, x.shape[1])
+    weights = np.ascontiguousarray(vectors.reshape(-1, x.shape[1]).T)
+    return ctx.b.matmul(x, ctx.b.constant(weights))
+
+
+def _kernels(ctx: Context, x: Value, vectors: np.ndarray) -> Value:
+    """[rows, vectors]: the kernel of each row and each support vector."""
+    b, name = ctx.b, ctx.attr("kernel_type", "LINEAR")
     parameters = ctx.attr("kernel_params", [])
     if len(parameters) not in (0, 3):
         raise ctx.shape_error("kernel_params are gamma, coef0 and degree")
+    if name not in ("LINEAR", "POLY", "RBF", "SIGMOID"):
+        raise ctx.shape_error(f"kernel_type is {name}, not LINEAR, POLY, RBF or SIGMOID")
     gamma, coef0, degree = parameters or (0.0, 0.0, 0.0)
+    products = _products(ctx, x, vectors)
+    if name == "LINEAR":
+        return products
     if name == "RBF":
-        return _radial(b, x, vectors, gamma)
-    product = b.matmul(x, b.constant(np.ascontiguousarray(vectors.T)))
+        return _radial(b, x, vectors.reshape(-1, x.shape[1]), gamma)
 
     def kernel(s: Body, a: Scalar) -> Scalar:
-        if name == "LINEAR":
-            return a + start
         a = a * gamma + coef0
         return s.tanh(a) if name == "SIGMOID" else _power(s, a, degree)
 
-    if name not in ("LINEAR", "POLY", "SIGMOID"):
-        raise ctx.shape_error(f"kernel_type is {name}, not LINEAR, POLY, RBF or SIGMOID")
-    return b.elementwise(kernel, product)
+    return b.elementwise(kernel, products)
 
 
 def _power(s: Body, a: Scalar, degree: float) -> Scalar:
@@ -107,8 +110,7 @@ def _svm_regressor(ctx: Context) -> Value:
             )
         out = _plus(b, b.matmul(kernels, b.constant(coefficients[:, None])), rho[:1])
     else:
-        ctx.attributes["kernel_type"] = "LINEAR"
-        out = _kernels(ctx, x, coefficients, float(rho[0]))
+        out = _plus(b, _products(ctx, x, coefficients), rho[:1])
     if out.shape[1] != 1:
         raise ctx.shape_error("the coefficients are of several sums")
     if not ctx.attr("one_class", 0):
@@ -196,10 +198,9 @@ def _linear(
     in onnxruntime (from 0.5 on if no coefficient is negative).
     """
     b, coefficients, rho = ctx.b, numbers(ctx, "coefficients"), numbers(ctx, "rho")
-    ctx.attributes["kernel_type"] = "LINEAR"
     if not rho.size:
         raise ctx.shape_error("rho is missing")
-    totals = _kernels(ctx, x, coefficients, float(rho[0]))
+    totals = _plus(b, _products(ctx, x, coefficients), rho[:1])
     if totals.shape[1] != count:
         raise ctx.shape_error(f"coefficients of {totals.shape[1]} sums for {count} classes")
     best = extreme_over(b, totals, [1], True)
