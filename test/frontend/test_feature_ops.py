@@ -154,6 +154,33 @@ def test_label_encoder(run):
     assert result.tolist() == [20, 10, -3] and got.outputs[0].dtype == "int16"
 
 
+KINDS = ("int64s", "floats", np.int16, np.int32, np.int64, np.float32, np.float64)
+
+
+def label_attribute(name, kind, numbers):
+    """keys or values in an attribute of their own, or in a tensor; and their type."""
+    if isinstance(kind, str):
+        as_type = {"int64s": np.int64, "floats": np.float32}[kind]
+        return {f"{name}_{kind}": np.array(numbers, as_type).tolist()}, as_type
+    return {f"{name}_tensor": numpy_helper.from_array(np.array(numbers, kind))}, kind
+
+
+@pytest.mark.parametrize("keys, values", [*zip(KINDS, KINDS[1:] + KINDS[:1], strict=True)])
+def test_label_encoder_of_all_kinds(keys, values):
+    """Numbers of any of its types to numbers of any other."""
+    given, key = label_attribute("keys", keys, [1, 3, -4])
+    found, value = label_attribute("values", values, [5, 6, 7])
+    x = np.array([3, 1, 2, -4], key)
+    made = model("LabelEncoder", ML, [x], **given, **found)
+    got = import_onnx(made)
+    runner = Runner()
+    (result,) = runner.run(got.module_text, got.constants, [x])
+    runner.close()
+    default = -1 if np.issubdtype(value, np.integer) else -0.0
+    np.testing.assert_array_equal(result, np.array([6, 5, default, 7], value))
+    assert got.outputs[0].dtype == np.dtype(value).name
+
+
 def test_label_encoder_of_text_is_refused():
     x = np.zeros(3, np.int64)
     with pytest.raises(UnsupportedOp, match="values: element type string"):
