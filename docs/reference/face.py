@@ -23,12 +23,15 @@ FACE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "get_available_providers get_device set_default_logger_severity".split())),
     ("Compile in other ways", "rcompiler.compile", ("compile_policies", "operators_of")),
     ("Models", "rcompiler.model", tuple(
-        "CompiledModel GpuModel Explained Portable model_of load_bytes".split())),
+        "CompiledModel GpuModel Explained Portable model_of".split())),
+    ("Models for several sizes", "rcompiler.bucketed", ("BucketedModel", "SizedTensor")),
+    ("Load bytes", "rcompiler.loading", ("load_bytes",)),
     ("Options", "rcompiler.options", tuple(
         "CompileOptions Scheduler OwnPolicy policy_of default_device default_cache".split())),
     ("Reports", "rcompiler.report", ()),
     ("Errors", "rcompiler.errors", ()),
     ("Files", "rcompiler.runtime.artifact", ("Artifact",)),
+    ("Files for several sizes", "rcompiler.runtime.family", ("Family",)),
     ("What files consist of", "rcompiler.runtime.program",
      ("Tensor", "KernelEntry", "Program", "IndexRange", "IndexCheck", "State")),
     ("Run on a CPU", "rcompiler.runtime.executable", ()),
