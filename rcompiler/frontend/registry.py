@@ -106,11 +106,13 @@ class Context:
     attributes: dict[str, Any]
     uses: list[int] = field(default_factory=list)
 
-    def updates_state(self, index: int = 0) -> bool:
-        """Whether the first result is the next value of the state that input ``index`` is, and this
-        node alone reads that: what it leaves as it is need not be copied.
+    def updates_state(self, index: int = 0, output: int = 0) -> bool:
+        """Whether result ``output`` is the next value of the state that input ``index`` is, and
+        this node alone reads that: what it leaves as it is need not be copied.
         """
-        value, result = self.input(index), self.outputs[0]
+        if not self.wants(output):
+            return False
+        value, result = self.input(index), self.outputs[output]
         [name] = [n for v, n in self.b.arguments if v.name == value.name] or [""]
         alone = index < len(self.uses) and self.uses[index] == 1
         return alone and name in self.b.state and self.b.state[name] == result

@@ -17,7 +17,7 @@ import numpy as np
 from rcompiler.errors import DeviceError, ShapeError
 from rcompiler.runtime.arguments import Parameter
 from rcompiler.runtime.closing import Staying
-from rcompiler.runtime.memory import address, aligned_empty
+from rcompiler.runtime.memory import address, arena
 from rcompiler.runtime.program import Tensor
 
 
@@ -36,6 +36,9 @@ class StateArray(Protocol):
     def write(self, values: Any) -> None:
         """Copy a value of exactly its type there."""
 
+    def clear(self) -> None:
+        """Set all bytes to 0."""
+
 
 class HostArray:
     """Memory of this process.
@@ -46,14 +49,10 @@ class HostArray:
 
     def __init__(self, parameter: Parameter) -> None:
         """Raises DeviceError where there is no memory."""
-        try:
-            self._array = aligned_empty(parameter.shape, parameter.dtype)
-        except MemoryError:
-            raise DeviceError(
-                f"no memory for state '{parameter.tensor.name}' of {parameter.tensor.nbytes} "
-                "bytes; free some memory"
-            ) from None
-        self.address = address(self._array)
+        what = f"state '{parameter.tensor.name}'"
+        raw = arena(parameter.tensor.nbytes, what)  # whose pages take no memory until they are used
+        self._array = raw.view(parameter.dtype).reshape(parameter.shape)
+        self.address = address(raw)
 
     def numpy(self) -> np.ndarray:
         """A copy of the value."""
@@ -62,6 +61,10 @@ class HostArray:
     def write(self, values: Any) -> None:
         """Copy a value there."""
         self._array[...] = values
+
+    def clear(self) -> None:
+        """Set all bytes to 0."""
+        self._array.reshape(-1).view(np.uint8)[:] = 0
 
 
 class State(Staying, Mapping[str, np.ndarray]):
@@ -163,9 +166,11 @@ class State(Staying, Mapping[str, np.ndarray]):
             self._number(name)
             given[name] = self._parameters[name].take(value)[0]
         with self._lock:
-            for (name, parameter), array in zip(self._parameters.items(), self._last, strict=True):
-                zeros = np.zeros(parameter.shape, parameter.dtype) if name not in given else None
-                array.write(given[name] if zeros is None else zeros)
+            for name, array in zip(self._parameters, self._last, strict=True):
+                if name in given:
+                    array.write(given[name])
+                else:
+                    array.clear()
             self.lost = ""
 
     def copy(self) -> State:

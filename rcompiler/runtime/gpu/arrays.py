@@ -53,6 +53,11 @@ class DeviceArray(Staying):
         """
         return self._driver.read(self.address, self._bytes).view(self.dtype).reshape(self.shape)
 
+    def clear(self) -> None:
+        """Set all bytes to 0."""
+        if self._bytes:
+            self._driver.fill(self.address, self._bytes, 0)
+
     def write(self, values: Any) -> None:
         """Copy values to the device.
 
