@@ -63,7 +63,7 @@ def _run(options: argparse.Namespace) -> int:
         feeds = random_feeds(model, options.seed, parse_ranges(options.range))
     if model.artifact.levels:
         print(f"{source.name}: {taken_text(model.artifact)}")
-    if oracle is not None and len(model.state):
+    if oracle is not None and model.artifact.states:
         return _verify_calls(options, oracle, model, feeds)
     start = time.perf_counter()
     outputs = model(**feeds)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import getpid
 from typing import Any, Protocol
 
 import numpy as np
@@ -97,8 +98,15 @@ class State(Staying, Mapping[str, np.ndarray]):
         self._new = new
         self._last = [new(p) for p in parameters]
         self._spare: list[StateArray | None] = [None] * len(parameters)
-        self._lock = threading.RLock()  # held while a call runs
+        self._locks: dict[int, threading.RLock] = {}  # by process, as of `Launcher`
+        self._writing: int | None = None  # the process whose call may be writing to it
         self.reset()
+
+    @property
+    def _lock(self) -> threading.RLock:
+        """Held while a call runs. A forked child has no part in those of its parent."""
+        pid = getpid()
+        return self._locks.get(pid) or self._locks.setdefault(pid, threading.RLock())
 
     def __getitem__(self, name: str) -> np.ndarray:
         """A copy of a value.
@@ -171,6 +179,7 @@ class State(Staying, Mapping[str, np.ndarray]):
                     array.write(given[name])
                 else:
                     array.clear()
+            self._writing = None
             self.lost = ""
 
     def copy(self) -> State:
@@ -214,12 +223,15 @@ class State(Staying, Mapping[str, np.ndarray]):
             for parameter, (last, _) in zip(parameters, pairs, strict=True):
                 if parameter.indices is not None:
                     parameter.check_range(last.numpy())
+            self._writing = getpid() if any(in_place) else None
             try:
                 run([last.address for last, _ in pairs], [new.address for _, new in pairs])
             except BaseException as error:
                 if any(in_place):
                     self.lost = f"{type(error).__name__}: {error}"
                 raise
+            finally:
+                self._writing = None
             for n, (last, new) in zip(order, pairs, strict=True):
                 if last is not new:
                     self._last[n], self._spare[n] = new, last
@@ -303,6 +315,8 @@ class State(Staying, Mapping[str, np.ndarray]):
         return [*self._parameters].index(name)
 
     def _check(self) -> None:
+        if self._writing not in (None, getpid()):
+            self.lost = "the process was forked while it ran"
         if self.lost:
             raise DeviceError(
                 f"the state is lost, as a call failed after it began to write it ({self.lost}); "

@@ -1,6 +1,7 @@
 """State between calls: as if it were handed from call to call, on CPU and GPU."""
 
 import copy
+import os
 import pickle
 import threading
 
@@ -391,6 +392,35 @@ def test_states_that_are_indices_are_looked_at_before_a_call(target):
         model.reset({"at": np.int64([9])})
     model.reset()
     assert np.array_equal(model(table)["row"][0], table[0])
+
+
+def test_a_forked_child_has_a_state_of_its_own():
+    model = compiled(IN_PLACE, {"h": "hn"}, eus=1)
+    arguments = np.zeros((5, 4), np.float32), np.int64([0, 1])
+    model(*arguments)
+    child = os.fork()
+    if not child:  # which ends here, whatever happens
+        right = (model.state["h"] == 1).all()
+        model(*arguments)
+        os._exit(0 if right and model.state["h"].max() > 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (model.state["h"] == 1).all()
+
+
+def test_a_child_that_was_forked_in_a_call_has_lost_the_state(monkeypatch):
+    model = compiled(IN_PLACE, {"h": "hn"})
+    run = model.held().state.step
+
+    def forked(*given):
+        monkeypatch.setattr("rcompiler.runtime.state.getpid", lambda: -1)
+        with pytest.raises(DeviceError, match="forked while it ran"):
+            model.state["h"]
+        model.reset()
+        assert not model.state["h"].any()
+
+    state, held = model.state, model.held()
+    run(held._parameters, [0], [True], forked)
+    assert state.lost == ""
 
 
 def test_a_closed_model_keeps_its_state():
