@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rcompiler.errors import InvalidModel
 from rcompiler.linalg.values import defining, number_of, ops_of, shape_of
 
 UPDATES = "rtask.updates"
@@ -48,7 +49,11 @@ def loop_of(results: Sequence[ir.Value]) -> ir.Operation | None:
 
 
 def updated_operands(results: Sequence[ir.Value], operands: Sequence[ir.Value]) -> tuple[int, ...]:
-    """Flat (operand, result) pairs of a body whose loop updates operands in place (`UPDATES`)."""
+    """Flat (operand, result) pairs of a body whose loop updates operands in place (`UPDATES`).
+
+    Raises InvalidModel for a loop that says so, and begins with something else, which nobody would
+    copy.
+    """
     loop = loop_of(results)
     if loop is None or UPDATES not in loop.attributes:
         return ()
@@ -57,6 +62,11 @@ def updated_operands(results: Sequence[ir.Value], operands: Sequence[ir.Value]) 
         init = loop.operands[3 + list(loop.results).index(result)]
         if init in operands and len(list(init.uses)) == 1:
             pairs += [list(operands).index(init), number]
+    if not len(pairs) == 2 * len(results) == 2 * len(loop.results):
+        raise InvalidModel(
+            f"a loop says {UPDATES!r}, and begins with a tensor that is no operand, or is read by "
+            "something else, too; remove the attribute"
+        )
     return tuple(pairs)
 
 

@@ -174,6 +174,14 @@ def test_an_edited_text_keeps_the_rest_in_place():
         schedule_artifact(text.replace("updates = array<i64: 0, 0>, ", ""), {})
     with pytest.raises(InvalidModel, match="'updates' is|'in_place' is"):
         schedule_artifact(text.replace("} {rtask.updates}", "}"), {})
+    begin = "iter_args(%arg4 = %arg0) -> (tensor<16x8xf32>)"
+    assert text.count(begin) == 1
+    other = text.replace(begin, begin.replace("%arg0", "%other"))
+    other = other.replace(
+        "  %0 = scf.for", "  %other = tensor.empty() : tensor<16x8xf32>\n  %0 = scf.for"
+    )
+    with pytest.raises(InvalidModel, match="begins with a tensor that is no operand"):
+        schedule_artifact(other, {})
 
 
 def test_a_file_that_says_that_the_rest_lies_elsewhere_is_refused(tmp_path):
