@@ -133,7 +133,7 @@ class Portable(HeldModel):
     its memory there, of its own. It shares code and weights, which nobody writes. A pickled model
     is the bytes of its file, weights included, and the options that it was loaded with; where it is
     unpickled they are checked and proved as `load` does it. Neither has what the model holds at the
-    moment: bindings, times, the device that it has opened.
+    moment: bindings, times, the device that it has opened, its state (`fork` copies that).
 
     Nothing makes it safe to unpickle what a stranger wrote: take an `.rcx` file, and `load` it.
     """
