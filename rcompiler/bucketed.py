@@ -167,6 +167,9 @@ class BucketedModel(Closable):
     def report(self) -> Report:
         """That of the program for the largest sizes, which names all others.
 
+        Returns:
+            As `CompiledModel.report`.
+
         Raises:
             CompilerError: the model carries no report.
             ArtifactError: it is damaged.

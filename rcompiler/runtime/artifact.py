@@ -317,7 +317,11 @@ class Artifact:
         return {**header, **own}, dict(sorted({**sections, **weights}.items()))
 
     def without_weights(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Header and sections of the file, but for those that `weights` gives."""
+        """Header and sections of the file, but for those that `weights` gives.
+
+        Returns:
+            JSON values, and uint8[size] by the names of sections.
+        """
         header, sections = self._header(), self._sections()
         header |= {"certificate": self.certificate, "provenance": dict(self.provenance)}
         del sections[WEIGHTS]
@@ -326,7 +330,11 @@ class Artifact:
         return header, dict(sorted(sections.items()))
 
     def weights(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """What header and sections of the file have of the weights."""
+        """What header and sections of the file have of the weights.
+
+        Returns:
+            JSON values, and uint8[size] by the names of sections.
+        """
         if not self.storage.recipes:
             return {}, {WEIGHTS: self.constants}
         header = {WEIGHTS: self.storage.header(self.constants)}

@@ -132,7 +132,11 @@ class Family:
         return min(found, key=lambda number: (bound(number), number))
 
     def text(self) -> str:
-        """``batch: 1, 4; seq: 1 to 128``."""
+        """The sizes that there are programs for.
+
+        Returns:
+            As in ``batch: 1, 4; seq: 1 to 128``.
+        """
         parts = []
         for number, symbol in enumerate(self.symbols):
             each = sorted({sizes[number] for sizes in self.sizes})
@@ -145,11 +149,19 @@ class Family:
         return "; ".join(parts)
 
     def shape_text(self, name: str) -> str:
-        """The shape of an input, with symbols: ``[batch, 3, 224, 224]``."""
+        """The shape of an input, with symbols: ``[batch, 3, 224, 224]``.
+
+        Args:
+            name: of the input.
+        """
         return f"[{', '.join(map(str, self.sizes_of(name)))}]"
 
     def sizes_of(self, name: str) -> tuple[int | str, ...]:
-        """The shape of an input, with the names of sizes that differ."""
+        """The shape of an input, with the names of sizes that differ.
+
+        Args:
+            name: of the input.
+        """
         first = self.programs[0].given
         [number] = [n for n, tensor in enumerate(first) if tensor.name == name]
         return tuple(

@@ -61,6 +61,9 @@ class Tensor:
     def shape_at(self, counts: Mapping[str, int]) -> tuple[int, ...]:
         """The shape where the counts are these.
 
+        Args:
+            counts: by the names of symbols.
+
         Raises:
             ArtifactError: it is none within the bounds.
         """
