@@ -11,6 +11,7 @@ import select
 import struct
 import subprocess
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 import ml_dtypes
@@ -140,6 +141,11 @@ def _compile(text: str, level: int):
     return engine
 
 
+@lru_cache(maxsize=2)  # a module that runs on several inputs is compiled once
+def _engine(text: str, level: int):
+    return _compile(_lower(text), level)
+
+
 def execute(text: str, constants: dict[str, np.ndarray], inputs: list[np.ndarray]) -> list:
     """Run in this process (see ``Runner`` for the safe way). Results in their storage types."""
     signature = re.search(r"func\.func @main\(.*?\) -> \((.*)\) \{|func\.func @main", text)
@@ -153,7 +159,7 @@ def execute(text: str, constants: dict[str, np.ndarray], inputs: list[np.ndarray
     arrays += [np.require(x, requirements="C") for x in inputs]
     # Optimizing pays only where there is much to compute.
     large = sum(x.size for x in arrays) > 1 << 16 and len(text) < 1 << 20
-    engine = _compile(_lower(lifted), int(large))
+    engine = _engine(lifted, int(large))
     descriptors = [_describe(x) for x in arrays]
     kinds = [_descriptor(rank) for rank, _ in results]
     fields = [(f"r{i}", kind) for i, kind in enumerate(kinds)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.ops.operand_shapes import window
@@ -105,6 +104,15 @@ def _of_batch(ctx: Context, lower: Lowering) -> Results:
     return with_extents(ctx, made, *((x.extents[0], *[None] * (v.rank - 1)) for v in made if v))
 
 
+@rule("MatMulNBits", domain="com.microsoft")
+def _few_bits(ctx: Context, lower: Lowering) -> Results:
+    """Rows times weights."""
+    need_whole(ctx, *range(1, len(ctx.inputs)))
+    x = ctx.input(0)
+    need_along(ctx, x, [x.rank - 1])
+    return with_extents(ctx, of_whole(ctx, lower), x.extents)
+
+
 @rule("MatMulInteger", "QLinearMatMul")
 def _of_rows(ctx: Context, lower: Lowering) -> Results:
     """Only the left operand may be of any size, not along the contracted axis."""
@@ -113,5 +121,5 @@ def _of_rows(ctx: Context, lower: Lowering) -> Results:
     need_along(ctx, a, [a.rank - 1])
     batch = broadcast(a, right, rank=max(a.rank, right.rank, 2) - 2, skip=2)
     columns = [None] * (right.rank > 1)
-    made = of_whole(replace(ctx), lower)
+    made = of_whole(ctx, lower)
     return with_extents(ctx, made, (*batch, *a.extents[-2:-1], *columns))
