@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 
 import rcompiler
@@ -296,3 +297,45 @@ def test_the_emulated_gpu(tool):
 def test_what_a_cpu_needs(tool):
     code, out, _ = tool(rc_run.main, "two_branch", "--needs", "--eus=1")
     assert code == 0 and "threads" in out and "inputs and outputs beside" in out
+
+
+def test_a_range_of_sizes_is_compiled_run_and_verified(tool):
+    onnx.save(
+        onnx.parser.parse_model(
+            '<ir_version: 10, opset_import: ["": 21]> '
+            "g (float[n, 4] x) => (float[n, 4] y) { y = Softmax<axis=0>(x) }"
+        ),
+        "m.onnx",
+    )
+    code, _, err = tool(rc_compile.main, "m.onnx", "--shapes=n=2..5", "-o", "m.rcx")
+    assert code == 0, err
+    shapes = set()
+    for seed in range(6):
+        code, out, _ = tool(rc_run.main, "m.rcx", "--verify", "--onnx=m.onnx", f"--seed={seed}")
+        assert code == 0
+        shapes.add(re.search(r"float32  (\d)x4", out)[1])
+    assert shapes <= {"2", "3", "4", "5"} and len(shapes) > 1
+    code, out, _ = tool(rc_run.main, "m.onnx", "--shapes=x=2..5x4", "--verify")
+    assert code == 0
+    code, _, err = tool(rc_compile.main, "m.onnx", "--shapes=n=5..2")
+    assert code == 1 and "--shapes=n is range(5, 3); a range of sizes" in err
+    code, _, err = tool(rc_compile.main, "m.onnx", "--shapes=n=5.2")
+    assert code == 1 and "1..512 for any size in a range" in err
+    np.save("x.npy", np.ones((9, 4), np.float32))
+    code, _, err = tool(rc_run.main, "m.rcx", "x.npy")
+    assert code == 1 and "axis 0 of input 'x' has 9 elements; 'n' is from 2 to 5" in err
+
+
+def test_the_runtime_takes_sizes_without_the_compiler(tool, numpy_only):
+    onnx.save(
+        onnx.parser.parse_model(
+            '<ir_version: 10, opset_import: ["": 21]> '
+            "g (float[n, 4] x) => (float[n, 4] y) { y = Relu(x) }"
+        ),
+        "m.onnx",
+    )
+    tool(rc_compile.main, "m.onnx", "--shapes=n=1..5", "-o", "m.rcx")
+    np.save("x.npy", -np.ones((3, 4), np.float32))
+    code, out, err = numpy_only("rcompiler.tools.rc_run", "m.rcx", "x.npy", "--save=y.npy")
+    assert (code, err) == (0, "") and "float32  3x4" in out
+    np.testing.assert_array_equal(np.load("y.npy"), np.zeros((3, 4)))
