@@ -3,11 +3,15 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from sized import assert_as_exact, parsed
+from sized import assert_as_exact, feeds_of, parsed, sized_answers
+
+from rcompiler.errors import UnsupportedOp
+from rcompiler.frontend import check, import_onnx
 
 SEQ = {"seq": range(1, 8)}
 ALL = [{"seq": 1}, {"seq": 4}]
@@ -188,3 +192,73 @@ CASES = [
 def test_one_program_answers_as_that_of_each_size(model, cases, indices):
     least = min(c["seq"] for c in cases)
     assert_as_exact(model, {"seq": range(least, 8)}, cases, indices=indices)
+
+
+BOTH = {"past": range(0, 6), "new": range(1, 4)}
+
+
+@pytest.mark.parametrize(
+    "inputs, body, outputs, opset",
+    [
+        (
+            "float[1,4,new,8] q, float[1,2,new,8] k, float[1,2,new,6] v, "
+            "float[1,2,past,8] pk, float[1,2,past,6] pv",
+            "y, a, b = Attention<is_causal=1>(q, k, v, , pk, pv)",
+            "float[o] y, float[p] a, float[r] b",
+            23,
+        ),
+        (
+            "float[1,2,new,8] q, float[1,2,new,8] k, float[1,2,past,8] pk",
+            "c = Concat<axis=2>(pk, k) t = Transpose<perm=[0,1,3,2]>(c) s = MatMul(q, t) "
+            "p = Softmax(s) y = MatMul(p, c)",
+            "float[o] y",
+            21,
+        ),
+        (
+            "float[new,past] x",
+            "n = Shape(x) z = ConstantOfShape(n) y = Add(x, z)",
+            "float[o] y",
+            21,
+        ),
+    ],
+    ids=["attention", "softmax", "constant"],
+)
+def test_what_is_new_comes_behind_what_was_there(inputs, body, outputs, opset):
+    cases = [{"past": past, "new": new} for past, new in ((0, 1), (1, 3), (5, 2))]
+    assert_as_exact(parsed(inputs, body, outputs, opset), BOTH, cases)
+
+
+def test_the_first_state_of_no_steps_is_the_last():
+    model = parsed(
+        "float[seq, 2, 3] x, float[1, 16, 3] w, float[1, 16, 4] r, float[1, 2, 4] h",
+        "y, z = LSTM<hidden_size=4>(x, w, r, , , h)",
+        "float[o] y, float[p] z",
+    )
+    bound = import_onnx(model, {"seq": range(0, 5)})
+    feeds = feeds_of(bound.inputs, {"seq": 0}, np.random.default_rng(0))
+    (y, z), _ = sized_answers(bound, feeds, {"seq": 0})
+    assert y.shape == (0, 1, 2, 4)
+    np.testing.assert_array_equal(z, feeds["h"])
+
+
+def test_all_that_is_refused_is_listed():
+    model = parsed(
+        "float[seq, 4, 4] x",
+        "a = Det(x) s = Constant<value_ints=[3, -1]>() b = Reshape(x, s) c = Squeeze(x) "
+        "y = ReduceSum<keepdims=0>(c)",
+        "float y",
+    )
+    gaps = check(model, {"seq": range(1, 9)})
+    assert [gap.op for gap in gaps] == ["Det", "Reshape", "Squeeze"]
+    assert {gap.remedy for gap in gaps} == {"Give sizes in shapes, in the place of ranges"}
+
+
+def test_a_size_that_is_needed_while_compiling_is_named():
+    model = parsed(
+        "float[seq] x, float[8] z",
+        "n = Shape(x) h = Constant<value_ints=[2]>() k = Div(n, h) y, i = TopK(z, k)",
+        "float[o] y",
+    )
+    with pytest.raises(UnsupportedOp, match="depends on the size of seq") as refused:
+        import_onnx(model, SEQ)
+    assert "Give sizes in shapes" in str(refused.value)

@@ -31,7 +31,7 @@ def _recurrent(ctx: Context, lower: Lowering) -> Results:
     if steps is None:
         return with_extents(ctx, of_whole(ctx, lower), all_states, state, state)
     forward = ctx.attr("direction", "forward") == "forward"
-    if forward and ctx.optional(4) is None and not ctx.wants(2):
+    if forward and ctx.optional(4) is None and not ctx.wants(2) and steps.lowest > 0:
         made = of_whole(replace(ctx, outputs=["states"]), lower)
         (y,) = with_extents(ctx, made[:1], all_states)
         last = b.picked(y, 1 if by_batch else 0, steps - 1, 1)
