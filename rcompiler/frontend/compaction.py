@@ -2,8 +2,8 @@
 
 How many elements are kept is known at run time only, so that results are as long as they can be
 at most, and hold zeros behind the count. Blocks of neighbours are compacted one by one, in
-parallel; each element of the result then finds the block that holds it by bisection of the blocks'
-ends.
+parallel. Parts of the result then find the first block that they have elements of by bisection of
+the blocks' ends, and go on from there; parts behind the last element have nothing to do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from rcompiler.frontend.prefix import prefix
 from rcompiler.frontend.scalar import Scalar
 from rcompiler.frontend.selection import narrowed
 
-BLOCK = 1024  # elements that are compacted by one task
+BLOCK = 1024  # elements that are compacted, or joined, by one task
+_USED = 0.25  # of the room for results, in the mean: for estimates
 
 
 @dataclass(frozen=True)
@@ -43,19 +44,38 @@ def join_rows(b: Builder, counts: Value, most: int) -> Joined:
     column = b.reshape(counts, [1, rows, 1])
     ends = b.reshape(prefix(b, column, lambda x, y: x + y, 0, exclusive=False), [rows])
 
-    def row(s: Body) -> Scalar:
-        place = s.cast(s.index(0), kind)
-        found = behind(s, rows, lambda at: s.extract(ends, [at]) <= place)
-        return s.cast(s.select(found < rows, found, 0), kind)
+    size = max(min(most, BLOCK), 1)
+    tasks = max(-(-most // size), 1)
 
-    def place(s: Body, row: Scalar) -> Scalar:
-        place, row = s.cast(s.index(0), kind), s.cast(row, "index")
-        before = s.select(row > 0, s.extract(ends, [s.maximum(row - 1, 0)]), 0)
-        return s.select(place < s.extract(ends, [rows - 1]), place - before, 0)
+    def part(s: Body, task: Scalar, *outs: Value) -> list[Value]:
+        start = task * size
+        total = s.cast(s.extract(ends, [rows - 1]), "index")
+        here = s.clamp(total - start, 0, size)
 
-    found = b.tabulate([most], kind, row)
+        def holding(place: Scalar) -> Scalar:
+            place = s.cast(place, kind)
+            return behind(s, rows, lambda at: s.extract(ends, [at]) <= place)
+
+        def row(number: Scalar, *outs: Value) -> list[Value]:
+            before = s.extract(ends, [s.maximum(number - 1, 0)])
+            before = s.cast(s.select(number > 0, before, 0), "index")
+            low, high = before, s.cast(s.extract(ends, [number]), "index")
+
+            def element(i: Scalar, *outs: Value) -> list[Value]:
+                found = s.cast(number, kind), s.cast(start + i - before, kind)
+                return [s.insert(v, t, [task, i]) for v, t in zip(found, outs, strict=True)]
+
+            low, high = (s.clamp(end - start, 0, here) for end in (low, high))
+            return s.for_(low, high, outs, element, expected=_USED * most / max(rows, tasks))
+
+        last = s.select(here > 0, s.minimum(holding(start + here - 1) + 1, rows), 0)
+        return s.for_(holding(start), last, outs, row, expected=max(rows / tasks, 1))
+
+    wide = [b.fill([tasks, size], kind, 0)] * 2
+    found = [b.reshape(v, [tasks * size]) for v in b.loop(tasks, wide, part)]
+    row_of, place = (b.slice(v, [0], [most]) for v in found)
     total = b.reshape(b.cast(b.slice(ends, [rows - 1], [1]), "int64"), [])
-    return Joined(found, b.tabulate([most], kind, place, (found, "d0")), total)
+    return Joined(row_of, place, total)
 
 
 def behind(s: Body, n: int, holds: Callable[[Scalar], Scalar]) -> Scalar:

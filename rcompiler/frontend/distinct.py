@@ -191,8 +191,8 @@ def _here(s: Body) -> Scalar:
 
 
 def _number_up_to(b: Builder, marks: Value, kind: str) -> Value:
-    """Of each place how many true ``marks`` [n] are before it; up to a true one, its number."""
+    """The number of the last true one of ``marks`` [n] up to each place; 0 where there is none."""
     (n,) = marks.shape
     column = b.reshape(b.cast(marks, kind), [1, n, 1])
     counts = b.reshape(prefix(b, column, lambda x, y: x + y, 0, exclusive=False), [n])
-    return b.elementwise(lambda s, count: count - 1, counts)
+    return b.elementwise(lambda s, count: s.maximum(count - 1, 0), counts)

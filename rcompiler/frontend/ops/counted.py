@@ -90,8 +90,7 @@ def _non_zero(ctx: Context) -> Value:
     strides = [math.prod(x.shape[axis + 1 :]) for axis in range(x.rank)]
 
     def coordinate(s: Body, place: Scalar) -> Scalar:
-        axis, place = s.index(0), s.cast(place, "index")
-        found = s.const(0, "index")
+        axis, found = s.index(0), s.const(0, place.dtype)
         for number, (stride, size) in enumerate(zip(strides, x.shape, strict=True)):
             own = s.rem(s.div(place, stride), size)
             found = s.select(axis.eq(number), own, found)
