@@ -31,7 +31,10 @@ def _non_max_suppression(ctx: Context) -> Value:
         or (scores.extents[0], scores.extents[2]) != boxes.extents[:2]
     ):
         raise ctx.shape_error("boxes are [batch, n, 4] and scores [batch, classes, n], of float32")
-    count, overlap, least = (_number(ctx, index) for index in (2, 3, 4))
+    count, overlap, least = (
+        _number(ctx, index, dtype)
+        for index, dtype in ((2, "int64"), (3, "float32"), (4, "float32"))
+    )
     centred = bool(ctx.attr("center_point_box", 0))
     given = [boxes, scores, *(each for each in (count, overlap, least) if each is not None)]
     if all(each.const is not None for each in given):
@@ -44,7 +47,7 @@ def _non_max_suppression(ctx: Context) -> Value:
     room = room_for(ctx, rows * most)
     limits = Limits(
         most,
-        b.cast(count, "int64"),
+        count,
         b.constant(0.0, "float32") if overlap is None else overlap,
         least,
         _boxes_of_rows(b, scores),
@@ -53,13 +56,13 @@ def _non_max_suppression(ctx: Context) -> Value:
     return b.sized(found, [counted(ctx, number, room, rows * most), None])
 
 
-def _number(ctx: Context, index: int) -> Value | None:
+def _number(ctx: Context, index: int, dtype: str) -> Value | None:
     """An optional input of one element, as a scalar."""
     value = ctx.optional(index)
     if value is None:
         return None
-    if value.size != 1:
-        raise ctx.shape_error(f"input {index} has {value.size} elements, one is expected")
+    if value.size != 1 or value.dtype != dtype:
+        raise ctx.shape_error(f"input {index} is not one {dtype}")
     return ctx.b.reshape(value, [])
 
 

@@ -149,8 +149,8 @@ def _count(ctx: Context, x: Value, axis: int) -> tuple[int, Extent | None]:
         if x.extents[axis] is None or at_most(k, x.sizes[axis]):
             return k, None
         given = b.constant(k, "int64")
-    if given.size != 1 or not dtypes.is_integer(given.dtype):
-        raise ctx.shape_error("k is one integer")
+    if given.size != 1 or given.dtype != "int64":
+        raise ctx.shape_error("k is one int64")
     if given.elements is not None:
         size = given.elements.reshape(-1)[0]
         if lowest(size) >= 0 and at_most(size, x.sizes[axis]):
