@@ -48,7 +48,7 @@ SIGNATURES = [
 def test_signatures_that_are_none(old: str, new: str, message: str):
     text = '[{dtype = "float32", name = "i", type = tensor<2xf32>}]'
     with ir.Context():
-        [found] = _signature(ir.Attribute.parse(text))
+        [found] = _signature(ir.Attribute.parse(text), [])
         assert (found.name, found.shape, found.bytes) == ("i", (2,), 8)
         with pytest.raises(InvalidModel, match=message):
-            _signature(ir.Attribute.parse(text.replace(old, new)))
+            _signature(ir.Attribute.parse(text.replace(old, new)), [])
