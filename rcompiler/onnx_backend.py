@@ -36,7 +36,7 @@ from rcompiler.frontend import check
 from rcompiler.frontend.load import load
 from rcompiler.frontend.randomness import find_draw
 
-_OPTIONS = ("target", "eus", "policy", "fusion", "shapes", "machine_code")
+_OPTIONS = ("target", "eus", "policy", "fusion", "shapes", "bounds", "machine_code")
 _MOST = 64  # programs of one model
 _MAX_BAKED_BYTES = 1 << 16  # a larger operand is data, not a shape or an axis
 

@@ -41,6 +41,8 @@ _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"Pass (?=shapes=)", "Give "),
     (r"\bshapes=\{'([^']*)': \(\.\.\.\)\}", r"--shapes=\1=DIMS (1x3x224x224, say)"),
     (r"\bshapes=\{'([^']*)': \.\.\.\}", r"--shapes=\1=N"),
+    (r"\bbounds=\{'([^']*)': \.\.\.\}", r"--bounds=\1=N"),
+    (r"\bmore than the (\d+) that bounds gives\b", r"more than the \1 that --bounds gives"),
     (r"\bshapes\['([^']*)'\] is", r"--shapes=\1 is"),
     (r"\bpass compile_onnx the value", "give the value"),
     (r"\bvalues=\{([^}]*)\}", _values),

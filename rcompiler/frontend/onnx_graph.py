@@ -123,8 +123,8 @@ def check(
 
     After a gap the walk goes on with the types that ONNX infers; what reads a value of unknown type
     is only looked up by name. shapes, values, limits: as for import_onnx.
-    Raises InvalidModel when the model is not valid ONNX, ShapeError when ``shapes`` or ``values``
-    do not fit it.
+    Raises InvalidModel when the model is not valid ONNX, ShapeError when ``shapes``, ``values`` or
+    ``limits`` do not fit it.
     """
     gaps: list[Gap] = []
     translate(load.load(model), shapes, values, gaps, limits)

@@ -29,6 +29,8 @@ def reshaped(tool):
 @pytest.mark.parametrize(
     ("python", "shell"),
     [
+        ("unless bounds={'y': ...} does", "unless --bounds=y=N does"),
+        ("more than the 4 that bounds gives 'y'", "more than the 4 that --bounds gives 'y'"),
         ("Pass shapes={'x': (...)}", "Give --shapes=x=DIMS (1x3x224x224, say)"),
         ("Pass shapes={'x': (...)} or shapes={'n': ...}",
          "Give --shapes=x=DIMS (1x3x224x224, say) or --shapes=n=N"),
