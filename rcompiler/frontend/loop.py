@@ -22,6 +22,7 @@ from .conditional import Truth, both, run_under, select, truth
 from .control import MAX_TRIPS, handles, stack
 from .frame import Call, Unknown
 from .loop_steps import run_as_steps
+from .sized import bare, sized
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,14 @@ def _loop(call: Call) -> list[Any]:
     going = True if condition is None else truth(call, condition)
     going = both(call.b, going, count.reached(call, 0))
     trip, unsure = 0, None
+    wanted = any(call.node.output[len(carried) :])  # scan outputs
+    ran: list[Truth] = []
     while going is not False:
         if isinstance(going, Value):
             end = count.limit(call, going)
             if trip == end:
                 break
-            if unsure is None:
+            if unsure is None and not wanted:
                 steps = run_as_steps(call, going, carried, trip, end, partial(count.follows, call))
                 if steps is not None:
                     unsure, trip, (after, going) = going, end, steps
@@ -117,14 +120,16 @@ def _loop(call: Call) -> list[Any]:
         carried, after = _handed_on(call, going, out[1 : 1 + len(carried)], after)
         for scan, item in zip(scans, out[1 + len(carried) :], strict=True):
             scan.append(item)
+        ran.append(going)
         trip += 1
         going = both(call.b, going, truth(call, out[0]))
         going = both(call.b, going, count.reached(call, trip))
     call.b.at(call.name, call.node.op_type)
+    rows = [] if unsure is None else _rows_that_ran(call, unsure, ran, scans)
     if isinstance(going, Value):
-        _expect_end(call, count, trip, going, after)
+        _expect_end(call, count, trip, going, [*after, *rows])
     if unsure is not None:
-        return after + [_unknown_length(call, unsure, number) for number in range(len(scans))]
+        return after + rows
     if trip == 0 and scans:
         shapes = [v.type.tensor_type for v in body.output[1 + len(carried) :]]
         return after + [_empty_scan(call, t) for t in shapes]
@@ -157,15 +162,44 @@ def _expect_end(call: Call, count: _Count, trips: int, going: Value, after: Sequ
     over = b.elementwise(
         lambda s, g, n: s.select(g, s.cast(n, "int64"), 0), going, given, dtype="int64"
     )
-    results = {v.name.partition("#")[0] for v in after if isinstance(v, Value) and v.name}
+    tensors = [bare(v) for v in after if isinstance(v, Value)]
+    results = {v.name.partition("#")[0] for v in tensors if v.name}
     b.expect_iterations(over, trips, f"{call.node.op_type} '{name}'", results)
+
+
+def _rows_that_ran(
+    call: Call, condition: Value, ran: Sequence[Truth], scans: Sequence[Sequence[Any]]
+) -> list[Any]:
+    """The scan outputs: a row for each iteration that runs, of which a run says how many there are.
+
+    ran: whether each of those that are written does; condition: why that is not known. What is no
+    tensor of one static shape in all iterations matters only when it is read.
+    """
+    b, made = call.b, list[Any]()
+    certain = sum(going is True for going in ran)
+    unsure = [going for going in ran if isinstance(going, Value)]
+    for number, scan in enumerate(scans):
+        fits = all(isinstance(item, Value) and not sized(item) for item in scan)
+        if not scan or not fits or len({(item.dtype, item.shape) for item in scan}) > 1:
+            made.append(_unknown_length(call, condition, number))
+            continue
+        count = b.elementwise(
+            lambda s, *flags: sum((s.cast(flag, "int64") for flag in flags), certain),
+            *unsure,
+            dtype="int64",
+        )
+        extent = b.count(call.node.name or call.name, count, len(ran))
+        whole = stack(call.it, scan, 0)
+        made.append(b.sized(whole, [extent, *[None] * (whole.rank - 1)]))
+    return made
 
 
 def _unknown_length(call: Call, condition: Value, number: int) -> Unknown:
     return Unknown(
         call.gap(
-            f"how many rows its scan output {number} has is known only at run time",
-            "Carry a tensor of as many rows as there may be, and write to it with ScatterElements",
+            f"how many rows its scan output {number} has is known only at run time, and they have "
+            "not one static shape",
+            "Give what each iteration adds one shape, or make what ends the loop a constant",
             tuple(sorted(condition.inputs)),
         )
     )

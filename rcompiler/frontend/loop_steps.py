@@ -1,8 +1,8 @@
 """The iterations of a Loop as calls of one function, see `recurrence`: all before the schedule is
 done with one, however many there are.
 
-A body that needs the number of its iteration while compiling, or whose indices have to be looked
-at, is written out instead.
+A body that needs the number of its iteration while compiling, that counts, or whose indices have to
+be looked at, is written out instead.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run_as_steps(
     if b.in_step or end - first < LEAST_STEPS or not tensors or call.it.gaps is not None:
         return None
     inits = [b.constant(first, "int64"), *carried, going]
-    expected = len(b.expected)
+    expected, counts = len(b.expected), dict(b.counts)
 
     def step(rows: Sequence[Value], before: Sequence[Value]) -> list[Value]:
         number, *others = before
@@ -60,8 +60,9 @@ def run_as_steps(
         once = b.step([], inits, step)
     except (UnsupportedOp, ShapeError, _Unfit):
         once = None
-    if once is None or len(b.expected) > expected:
+    if once is None or len(b.expected) > expected or len(b.counts) > len(counts):
         del b.expected[expected:]
+        b.counts = counts
         return None
     last, _ = b.repeat(once, [], inits, [], steps=end - first)
     return last[1:-1], last[-1]

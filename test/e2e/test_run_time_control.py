@@ -226,7 +226,7 @@ def test_more_iterations_than_were_compiled_are_an_error(tmp_path):
 
 def steps(proto, most):
     """How many functions of steps there are."""
-    text = import_onnx(proto, bounds={"again": most}).module_text
+    text = import_onnx(proto, limits={"again": most}).module_text
     return text.count("func.func private")
 
 
@@ -330,21 +330,44 @@ def test_loops_and_branches_inside_of_each_other():
             {"again": 2},
             r"carried value 0 is float32\[4,3\] or float32\[2,3\]",
         ),
-        (
-            repeated([*GROW, node("Abs", "t", "u")], result="b go,f t 2 3,f u 2 3"),
-            {"again": 2},
-            None,
-        ),
     ],
 )
 def test_loops_that_are_refused(proto, bounds, words):
-    if words is None:  # a scan output that nobody reads is no obstacle
-        import_onnx(proto, limits=bounds)
-        proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("z", F, None))
-        words = "how many rows its scan output 0 has is known only at run time"
     with pytest.raises(UnsupportedOp, match=words) as refused:
         import_onnx(proto, limits=bounds)
     assert "M" in refused.value.gap.needs
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_scan_outputs_have_a_row_for_each_iteration_that_runs(target):
+    """What reads them sees no others."""
+    proto = repeated([*GROW, node("Abs", "t", "u")], result="b go,f t 2 3,f u 2 3")
+    proto.graph.node.extend([node("ReduceMax", "z", "top", keepdims=0), node("Shape", "z", "n")])
+    proto.graph.output.extend(info("f top,i n 3"))
+    proto.graph.output.append(helper.make_tensor_value_info("z", F, ["again", 2, 3]))
+    made = rcompiler.compile_onnx(
+        proto, target=target[0], eus=target[1], cache=False, bounds={"again": 6}
+    )
+    for trips, feed in [(4, feeds()), (6, feeds(M=6)), (1, feeds(M=1)), (3, feeds(lim=13))]:
+        last, top, extents, rows = made(feed)
+        wanted = np.stack([np.abs(X * (k + 2)) for k in range(trips)])
+        np.testing.assert_array_equal(rows, wanted)
+        np.testing.assert_array_equal(last, X * (trips + 1))
+        assert top == wanted.max() and extents.tolist() == [trips, 2, 3]
+    for none in (feeds(M=0), feeds(c=False)):
+        assert made(none)[3].shape == (0, 2, 3)
+    with pytest.raises(RangeError, match="Loop 'again' may go on to iteration 7"):
+        made(feeds(M=7))
+
+
+def test_rows_without_one_shape_are_refused_when_they_are_read():
+    """Those that are not read are no obstacle."""
+    nodes = [*GROW, node("NonZero", "t", "u")]
+    proto = repeated(nodes, result="b go,f t 2 3,i u 2 6")
+    import_onnx(proto, limits={"again": 3})
+    proto.graph.output.append(helper.make_tensor_value_info("z", INT, None))
+    with pytest.raises(UnsupportedOp, match="how many rows its scan output 0 has"):
+        import_onnx(proto, limits={"again": 3})
 
 
 def test_bounds_of_no_loop_are_refused():
