@@ -252,7 +252,7 @@ class Core:
         if not self.in_step or value.const is not None:
             return value.name
         scope, name = self._scope, value.name
-        if name.partition("#")[0] in scope.names:
+        if name.partition("#")[0] in scope.names or name.startswith("%_"):  # of a region inside
             return name
         if name not in scope.brought:
             brought = self.local(f"%_step_w{len(scope.brought)}", value.shape, value.dtype)

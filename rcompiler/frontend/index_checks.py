@@ -34,10 +34,10 @@ def index_checks(b: Builder, results: Sequence[Value]) -> list[tuple[Value, Rang
         if not any(each.range.holds(other.range) for other in others):
             others[:] = [other for other in others if not other.range.holds(each.range)]
             others.append(each)
-    return [(_outside(b, each), each.range) for found in kept.values() for each in found]
+    return [(outside(b, each), each.range) for found in kept.values() for each in found]
 
 
-def _outside(b: Builder, expected: Expected) -> Value:
+def outside(b: Builder, expected: Expected) -> Value:
     """Of the elements that are outside the one that is greatest without a sign; 0 for none."""
     first, last, *_ = expected.range
     assert first <= 0 <= last, "0 says that all is well"

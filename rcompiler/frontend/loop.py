@@ -96,16 +96,18 @@ def _loop(call: Call) -> list[Any]:
     scans: list[list[Any]] = [[] for _ in body.output[1 + len(carried) :]]
     going = True if condition is None else truth(call, condition)
     going = both(call.b, going, count.reached(call, 0))
-    trip, unsure = 0, None
+    trip, first_unsure, unsure = 0, 0, None
     wanted = any(call.node.output[len(carried) :])  # scan outputs
     ran: list[Truth] = []
     while going is not False:
         if isinstance(going, Value):
             end = count.limit(call, going)
+            first_unsure = trip if unsure is None else first_unsure
             if trip == end:
                 break
-            if unsure is None and not wanted:
-                steps = run_as_steps(call, going, carried, trip, end, partial(count.follows, call))
+            # constants that it begins with are none any more behind the first iteration
+            if trip <= first_unsure + 1 and not wanted:
+                steps = run_as_steps(call, going, after, trip, end, partial(count.follows, call))
                 if steps is not None:
                     unsure, trip, (after, going) = going, end, steps
                     going = both(call.b, going, count.reached(call, trip))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import rcompiler
@@ -266,29 +266,76 @@ def test_a_branch_in_a_function_of_steps():
     assert steps(repeated(nodes), 16) == 1
 
 
-def test_what_is_no_function_of_steps_is_written_out():
-    """A body that looks at indices, and one that needs the number of its iteration."""
-    end = [node("Add", "s row", "t"), node("Identity", "going", "go")]
-    looking = [
+def test_steps_say_what_is_wrong_with_their_indices():
+    nodes = [
         node("ReduceSum", "s", "total", keepdims=0),
         node("Cast", "total", "at", to=INT),
         node("Gather", "x at", "row", axis=0, name="look"),
-        *end,
+        node("Add", "s row", "t"),
+        node("Identity", "going", "go"),
     ]
-    assert steps(repeated(looking), 16) == 0
-    made = agree(repeated(looking), [feeds(M=n) for n in (0, 1)], bounds={"again": 16})
-    with pytest.raises(RangeError, match="again/1/look' was given the index 4,"):
-        made(feeds(M=2))
+    assert steps(repeated(nodes), 16) == 1
+    made = agree(repeated(nodes), [feeds(M=n) for n in (0, 1)], bounds={"again": 16})
+    assert len(made.artifact.checks) == 2
+    for trips in (2, 16):  # the first that was wrong
+        with pytest.raises(RangeError, match="again/step/look' was given the index 4,"):
+            made(feeds(M=trips))
+
+
+def test_what_is_no_function_of_steps_is_written_out():
+    """A body that needs the number of its iteration."""
     sliced = [
         node("Constant", "", "axes", value_ints=[0]),
         node("Constant", "", "last", value_ints=[300]),
         node("Unsqueeze", "i axes", "first"),
         node("Slice", "x first last axes", "rest"),
         node("ReduceSum", "rest", "row", keepdims=0),
-        *end,
+        node("Add", "s row", "t"),
+        node("Identity", "going", "go"),
     ]
     assert steps(repeated(sliced), 16) == 0
     agree(repeated(sliced), [feeds(M=n) for n in (0, 1, 5)], bounds={"again": 16})
+
+
+def test_a_decoder_ends_with_its_last_token():
+    """It looks up the token, multiplies, takes the likeliest one and writes it down. The state
+    begins with a constant, and one token ends it all.
+    """
+    random, most, words, width = np.random.default_rng(3), 20, 12, 8
+    weights = {
+        "table": random.standard_normal((words, width)).astype("f"),
+        "w": random.standard_normal((width, width)).astype("f"),
+        "out": random.standard_normal((width, words)).astype("f"),
+        "h0": np.zeros((1, width), "f"), "eos": np.array(7), "one": np.array([1, 1]),
+        "yes": np.array(True),
+    }  # fmt: skip
+    nodes = [
+        node("Gather", "table token", "e", axis=0, name="look"),
+        node("MatMul", "h w", "kept"),
+        node("Add", "e kept", "sum"),
+        node("Tanh", "sum", "h2"),
+        node("MatMul", "h2 out", "scores"),
+        node("ArgMax", "scores", "next", axis=1, keepdims=0),
+        node("Reshape", "i one", "at"),
+        node("Reshape", "next one", "put"),
+        node("ScatterElements", "text at put", "text2", axis=1),
+        node("Equal", "next eos", "is_last"),
+        node("Not", "is_last", "more"),
+        node("Squeeze", "more", "go"),
+    ]
+    given = f"i i,b going,i token 1,f h 1 {width},i text 1 {most}"
+    body = graph(nodes, given, f"b go,i next 1,f h2 1 {width},i text2 1 {most}", "body")
+    loop = node("Loop", "M yes first h0 empty", "last h_last y", body=body, name="again")
+    proto = model([loop], f"i M,i first 1,i empty 1 {most}", f"i y 1 {most}")
+    proto.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in weights.items())
+    assert steps(proto, most) == 1
+    some = [
+        {"M": np.array(m), "first": np.array([t]), "empty": np.full((1, most), -1)}
+        for m, t in [(0, 1), (1, 2), (most, 3), (most, 7), (most, 0)]
+    ]
+    made = agree(proto, some, bounds={"again": most})
+    with pytest.raises(RangeError, match="'again/0/look' was given the index 12"):
+        made({**some[1], "first": np.array([words])})
 
 
 def test_loops_and_branches_inside_of_each_other():
