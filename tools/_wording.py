@@ -45,6 +45,8 @@ _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"\bmore than the (\d+) that bounds gives\b", r"more than the \1 that --bounds gives"),
     (r"\bshapes\['([^']*)'\] is", r"--shapes=\1 is"),
     (r"\bpass compile_onnx the value", "give the value"),
+    (r"\bPass compile_onnx the most iterations", "Give the most iterations"),
+    (r"\bbounds=\{'([^']*)': \.\.\.\}", r"--bounds=\1=N"),
     (r"\bvalues=\{([^}]*)\}", _values),
     (r"\bor None for all\b", "or leave --eus out for all"),
     (r"\bleave (target|precision) out\b", r"leave --\1 out"),

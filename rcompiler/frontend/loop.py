@@ -24,6 +24,8 @@ from .frame import Call, Unknown
 from .loop_steps import run_as_steps
 from .sized import bare, sized
 
+_ENDLESS = 1 << 31  # a trip count that is there because the operator wants one
+
 
 @dataclass(frozen=True)
 class _Count:
@@ -76,7 +78,7 @@ class _Count:
         if least is not None and least <= MAX_TRIPS:
             return least
         name = call.node.name or call.name
-        most = "any number of" if least is None else str(least)
+        most = "any number of" if least is None or least >= _ENDLESS else str(least)
         raise call.refuse(
             f"how often it runs is known only at run time: up to {most} times, and {MAX_TRIPS} are "
             "the most that are compiled",

@@ -36,6 +36,8 @@ def reshaped(tool):
          "Give --shapes=x=DIMS (1x3x224x224, say) or --shapes=n=N"),
         ("or pass compile_onnx the value it depends on: values={'a': ..., 'b': ...}",
          "or give the value it depends on: --values=a=FILE.npy --values=b=FILE.npy"),
+        ("Pass compile_onnx the most iterations that it may have: bounds={'again': ...}",
+         "Give the most iterations that it may have: --bounds=again=N"),
         ("tune='foo': give one of off", "--tune=foo: give one of off"),
         ("compile with eus=396 or policy='wave'", "compile with --eus=396 or --policy=wave"),
         ("leave target out", "leave --target out"),
