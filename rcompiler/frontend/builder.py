@@ -42,10 +42,15 @@ class Builder(SizedOps):
         """Fold ``axes`` (non-negative) with ``combine(s, element, accumulator)`` from ``init``."""
         axes = sorted(set(axes))
         keep = [i for i in range(value.rank) if i not in axes]
-        shape, write = [value.shape[i] for i in keep], ", ".join(f"d{i}" for i in keep)
-        kinds = "".join("r" if i in axes else "p" for i in range(value.rank))
-        reads = [(value, ", ".join(dims(value.rank)))]
-        out = self.fold(reads, shape, dtype or value.dtype, init, kinds, combine, write)
+        of = value.reordered
+        if of is not None and (order := of.innermost(axes)) is not None:
+            last = range(len(keep), value.rank)
+            out = self.reduce(self.transpose(value, order), last, init, combine, dtype=dtype)
+        else:
+            shape, write = [value.shape[i] for i in keep], ", ".join(f"d{i}" for i in keep)
+            kinds = "".join("r" if i in axes else "p" for i in range(value.rank))
+            reads = [(value, ", ".join(dims(value.rank)))]
+            out = self.fold(reads, shape, dtype or value.dtype, init, kinds, combine, write)
         if keepdims:
             return self.reshape(out, [1 if i in axes else d for i, d in enumerate(value.shape)])
         return out

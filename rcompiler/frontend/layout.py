@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from rcompiler.support.shapes import reassociation
 
 from . import dtypes
-from .core import Core
-from .scalar import Number
-from .value import Value
+from .body import Body
+from .core import Core, Fn
+from .scalar import Number, Scalar
+from .value import Reordered, Value
 
 FOLD_BYTES = 1 << 30  # constants up to this size are re-laid out while compiling
 
@@ -92,6 +94,8 @@ class LayoutOps(Core):
         if value.permuted is not None:
             source, before = value.permuted
             return self.transpose(source, [before[p] for p in perm])
+        if value.reordered is not None and value.reordered.undoes(perm):
+            return value.reordered.make(perm)
         read = ["" for _ in perm]
         for i, p in enumerate(perm):
             read[p] = f"d{i}"
@@ -195,13 +199,19 @@ class LayoutOps(Core):
             return self.splat(shape, value.dtype, number)
         args = ", ".join(f"%_i{i}: index" for i in range(value.rank))
         scalar, kind = self.scalar(number, value.dtype), dtypes.mlir_type(value.dtype)
-        return self.value(
+        out = self.value(
             f"tensor.pad {self.ref(value)} low{[int(x) for x in low]} high{[int(x) for x in high]}"
             f" {{\n^bb0({args}):\ntensor.yield {scalar} : {kind}\n}} : {value.type} to "
             f"{dtypes.tensor_type(shape, value.dtype)}",
             shape,
             value.dtype,
         )
+
+        def padded(order: Sequence[int]) -> Value:
+            before, behind = ([side[p] for p in order] for side in (low, high))
+            return self.pad(self.transpose(value, order), before, behind, number)
+
+        return self.reorderable(out, [value], padded)
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
         """Concatenate along ``axis`` (non-negative)."""
@@ -218,6 +228,65 @@ class LayoutOps(Core):
         types = ", ".join(v.type for v in values)
         kind = dtypes.tensor_type(tuple(shape), values[0].dtype)
         names = ", ".join(self.ref(v) for v in values)
-        return self.value(
+        out = self.value(
             f"tensor.concat dim({axis}) {names} : ({types}) -> {kind}", shape, values[0].dtype
         )
+
+        def joined(order: Sequence[int]) -> Value:
+            return self.concat([self.transpose(v, order) for v in values], order.index(axis))
+
+        return self.reorderable(out, values, joined)
+
+    def elementwise(self, fn: Fn, *values: Value, dtype: str | None = None) -> Value:
+        """As that of `Core`; computed in the order of its operands where a later Transpose asks for
+        that one, unless ``fn`` asks for positions.
+        """
+        by_position = False
+
+        def noted(s: Body, *scalars: Scalar) -> Any:
+            nonlocal by_position
+            made = fn(s, *scalars)
+            by_position = any("linalg.index" in line for line in (*s.head, *s.lines))
+            return made
+
+        out = super().elementwise(noted, *values, dtype=dtype)
+
+        def reordered(order: Sequence[int]) -> Value:
+            moved = [self._in_order(value, order) for value in values]
+            return self.elementwise(fn, *moved, dtype=out.dtype)
+
+        whole = [v for v in values if v.const is None and v.shape == out.shape]
+        return out if by_position else self.reorderable(out, whole, reordered)
+
+    def _in_order(self, value: Value, order: Sequence[int]) -> Value:
+        """A tensor that is broadcast to others, for these in another order of their dims."""
+        lead = [1] * (len(order) - value.rank)
+        return self.transpose(self.reshape(value, [*lead, *value.shape]), order)
+
+    def reorderable(
+        self, out: Value, operands: Sequence[Value], make: Callable[[Sequence[int]], Value]
+    ) -> Value:
+        """``out``, of which `make` gives the same in another order of its dims. A Transpose that
+        undoes those of all its operands then moves nothing: networks of channels that come last
+        have one before each convolution and one behind it.
+        """
+        found = [_orders(value) for value in operands]
+        orders = frozenset.intersection(*found) if found else frozenset()
+        if orders and out.const is None:
+            here = self.location
+
+            def made(order: Sequence[int]) -> Value:
+                before, self.location = self.location, here
+                try:
+                    return make(order)
+                finally:
+                    self.location = before
+
+            out.reordered = Reordered(orders, made)
+        return out
+
+
+def _orders(value: Value) -> frozenset[tuple[int, ...]]:
+    """In which orders of their dims the tensors are that a value is computed from."""
+    own = frozenset() if value.permuted is None else frozenset([value.permuted[1]])
+    return own if value.reordered is None else own | value.reordered.orders

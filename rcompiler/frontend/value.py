@@ -42,7 +42,7 @@ class Value:
 
     __slots__ = (
         *("base", "const", "dtype", "inputs", "name", "permuted", "quantised", "refold", "shape"),
-        *("elements", "extents", "known", "whole", "zeros"),
+        *("elements", "extents", "known", "reordered", "whole", "zeros"),
     )
 
     def __init__(
@@ -58,6 +58,7 @@ class Value:
             raise ValueError(f"a tensor cannot have {min(self.shape)} elements along an axis")
         self.base: Value | None = None  # the value this one is a reshape of
         self.permuted: tuple[Value, tuple[int, ...]] | None = None  # (value, perm) transposed
+        self.reordered: Reordered | None = None  # how to make it in another order of its dims
         self.refold: Callable[[np.ndarray, np.ndarray], Value] | None = None
         self.quantised: Quantised | None = None  # what it was dequantised from
         self.inputs = inputs  # names of the graph inputs it depends on
@@ -104,6 +105,32 @@ class Value:
 
     def __repr__(self) -> str:
         return f"Value({self.name or 'const'}: {self.type} as {self.dtype})"
+
+
+@dataclass(frozen=True)
+class Reordered:
+    """Of what is computed from tensors that were transposed: orders, those of their dims; make, a
+    function of an order that gives the same with its dims in it, computed in that order.
+    """
+
+    orders: frozenset[tuple[int, ...]]
+    make: Callable[[Sequence[int]], Value]
+
+    def undoes(self, order: Sequence[int]) -> bool:
+        """Whether the operands are, in that order, what they were before they were transposed."""
+        kept = list(range(len(order)))
+        return any([before[place] for place in order] == kept for before in self.orders)
+
+    def innermost(self, axes: Sequence[int]) -> list[int] | None:
+        """An order that undoes, in which these axes are the last ones and the others are in their
+        own order; None if there is none.
+        """
+        for before in sorted(self.orders):
+            order = sorted(range(len(before)), key=before.__getitem__)
+            rest = [axis for axis in order if axis not in axes]
+            if order[len(rest) :] == [a for a in order if a in axes] and rest == sorted(rest):
+                return order
+        return None
 
 
 @dataclass(frozen=True)
