@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rcompiler.errors import CompilerError
     from rcompiler.fallback import Fallback
     from rcompiler.loading import load
-    from rcompiler.session.inference_session import InferenceSession, ModelMetadata, NodeArg
+    from rcompiler.session.inference_session import InferenceSession
     from rcompiler.session.io_binding import IOBinding
     from rcompiler.session.options import (
         ExecutionMode,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         get_device,
         set_default_logger_severity,
     )
+    from rcompiler.session.signature import ModelMetadata, NodeArg
     from rcompiler.session.values import OrtValue
 
 _HOME = {
@@ -43,8 +44,8 @@ _HOME = {
     "GraphOptimizationLevel": "rcompiler.session.options",
     "IOBinding": "rcompiler.session.io_binding",
     "InferenceSession": "rcompiler.session.inference_session",
-    "ModelMetadata": "rcompiler.session.inference_session",
-    "NodeArg": "rcompiler.session.inference_session",
+    "ModelMetadata": "rcompiler.session.signature",
+    "NodeArg": "rcompiler.session.signature",
     "OrtValue": "rcompiler.session.values",
     "RunOptions": "rcompiler.session.options",
     "SessionOptions": "rcompiler.session.options",

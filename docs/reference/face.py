@@ -16,6 +16,7 @@ FACE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("What files of these consist of", "rcompiler.runtime.composite",
      ("Plan", "PartStep", "FunctionStep")),
     ("Sessions", "rcompiler.session.inference_session", ()),
+    ("What sessions say", "rcompiler.session.signature", ("NodeArg", "ModelMetadata")),
     ("Inputs and outputs of sessions", "rcompiler.session.io_binding", ("IOBinding",)),
     ("Values of sessions", "rcompiler.session.values", ("OrtValue",)),
     ("Options of sessions", "rcompiler.session.options", tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from threading import RLock
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class ByShape:
         self._fixing = {*optional}  # constants of the programs; those of the model, where given
         self._names = [name for name in inputs if name not in self._fixing]
         self._programs: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
-        self._lock = RLock()
+        self._lock, self._compiling = Lock(), Lock()
 
     @property
     def programs(self) -> tuple[Any, ...]:
@@ -59,8 +59,10 @@ class ByShape:
         Raises:
             CompilerError: in the kinds of compile_onnx.
         """
-        with self._lock:
-            model = self.seen(feeds) or self._made(feeds)
+        model = self.seen(feeds)
+        if model is None:
+            with self._compiling:  # calls of programs that are there go on
+                model = self.seen(feeds) or self._made(feeds)
         return model, [feeds[tensor.name] for tensor in model.inputs]
 
     def seen(self, feeds: Mapping[str, np.ndarray]) -> Any:
@@ -106,16 +108,17 @@ class ByShape:
                 self._fixing.update(needed)
                 self._names = [name for name in self._names if name not in needed]
                 continue
-            self._programs[self._key(feeds)] = made
-            if len(self._programs) > self._most:
-                self._programs.popitem(last=False)  # others may run it: it closes when they end
+            with self._lock:
+                self._programs[self._key(feeds)] = made
+                if len(self._programs) > self._most:
+                    self._programs.popitem(last=False)  # it closes when nobody runs it any more
             return made
 
     def _compile(self, feeds: Mapping[str, np.ndarray]) -> Any:
         shapes = {n: x.shape for n, x in feeds.items() if n not in self._fixing}
         values = {n: x for n, x in feeds.items() if n in self._fixing}
         given: dict[str, dict[str, Any]] = {"shapes": shapes, "values": values}
-        merged = {name: found | self.options.get(name, {}) for name, found in given.items()}
+        merged = {n: found | dict(self.options.get(n) or {}) for n, found in given.items()}
         return isolate.compiler()(self._model, **{**self.options, **merged})
 
     def _needed(self, error: CompilerError, feeds: Mapping[str, np.ndarray]) -> list[str]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,46 +32,19 @@ from rcompiler.session.options import (
     provider_notes,
     providers_of,
 )
-from rcompiler.session.values import OrtValue, array_of, dtype_named, type_text
+from rcompiler.session.signature import (
+    ModelMetadata,
+    NodeArg,
+    args_of,
+    array_of_list,
+    check_array,
+)
+from rcompiler.session.values import OrtValue, array_of, type_text
 from rcompiler.support.installed import require_compiler
 
 _MOST_SIZES = 16  # of an input whose value a program is compiled for
 # Arguments of onnxruntime's constructor that have no meaning here.
 _FOREIGN = ("disabled_optimizers", "enable_fallback", "read_config_from_model")
-
-
-@dataclass(frozen=True)
-class NodeArg:
-    """An input or output of a session.
-
-    Attributes:
-        name: as in the model.
-        shape: numbers; names, or None, of open dimensions. [] also where the rank is not known.
-        type: as "tensor(float)".
-    """
-
-    name: str
-    shape: list[int | str | None]
-    type: str
-
-
-@dataclass(frozen=True)
-class ModelMetadata:
-    """What a model says of itself; of a compiled file all of it is empty.
-
-    Attributes:
-        producer_name, graph_name, domain, description, graph_description: texts of the model.
-        version: of the model.
-        custom_metadata_map: its metadata_props.
-    """
-
-    producer_name: str = ""
-    graph_name: str = ""
-    domain: str = ""
-    description: str = ""
-    graph_description: str = ""
-    version: int = 0
-    custom_metadata_map: dict[str, str] = field(default_factory=dict)
 
 
 class InferenceSession:
@@ -146,7 +118,7 @@ class InferenceSession:
         self._model = load_bytes(given, **options) if isinstance(given, bytes) else load(
             given, **options
         )  # fmt: skip
-        self._inputs, self._outputs = _args(self._model.inputs), _args(self._model.outputs)
+        self._inputs, self._outputs = args_of(self._model.inputs), args_of(self._model.outputs)
         self._optional: list[NodeArg] = []
         self._metadata = ModelMetadata()
 
@@ -176,7 +148,7 @@ class InferenceSession:
         if all(tensor.shape is not None for tensor in found.inputs):
             self._model = self._by_shape.known()
         if self._model is not None:
-            self._inputs, self._outputs = _args(self._model.inputs), _args(self._model.outputs)
+            self._inputs, self._outputs = args_of(self._model.inputs), args_of(self._model.outputs)
 
     def _arg(self, tensor: Any) -> NodeArg:
         shape = [self._sizes.get(d, d) if isinstance(d, str) else d for d in tensor.shape or ()]
@@ -326,7 +298,7 @@ class InferenceSession:
             return self._model, [feeds[arg.name] for arg in self._inputs]
         if self._by_shape.seen(feeds) is None:  # a program that there is says it itself
             for name, array in feeds.items():
-                _check(self._types[name], array)
+                check_array(self._types[name], array)
         found: tuple[Model, list[Any]] = self._by_shape.program(feeds)
         return found
 
@@ -337,7 +309,7 @@ class InferenceSession:
         if isinstance(value, np.ndarray):
             return value
         found = array_of(value)
-        return found if isinstance(found, np.ndarray) else _of_list(arg, found)
+        return found if isinstance(found, np.ndarray) else array_of_list(arg, found)
 
     def _listed(self) -> str:
         return ", ".join(arg.name for arg in self._inputs) or "none"
@@ -378,32 +350,3 @@ def _is_compiled(given: Any) -> bool:
         if Path(given).suffix == ".rcx":
             raise ArtifactError(f"{given}: it cannot be read; check path and rights") from None
         return False  # the front end says what is wrong
-
-
-def _args(tensors: Sequence[Any]) -> list[NodeArg]:
-    return [NodeArg(t.name, list(t.shape), type_text(t.dtype)) for t in tensors]
-
-
-def _of_list(arg: NodeArg, value: Any) -> np.ndarray:
-    """Numbers of Python's, in the type of the input."""
-    try:
-        return np.asarray(value, dtype_named(arg.type))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ShapeError(f"input '{arg.name}' is not an array of {arg.type}: {error}") from None
-
-
-def _check(arg: NodeArg, array: np.ndarray) -> None:
-    """Refuse what no program is compiled for. Raises ShapeError."""
-    found = type_text(array.dtype.name)
-    if found != arg.type:
-        raise ShapeError(f"input '{arg.name}' is {found}, the model wants {arg.type}; convert it")
-    if arg.shape and not _fits(arg.shape, array.shape):
-        wanted = ", ".join("?" if d is None else str(d) for d in arg.shape)
-        raise ShapeError(
-            f"input '{arg.name}' has shape {list(array.shape)}, the model wants [{wanted}]"
-        )
-
-
-def _fits(wanted: Sequence[Any], shape: Sequence[int]) -> bool:
-    pairs = zip(wanted, shape, strict=False)
-    return len(wanted) == len(shape) and all(d == e for d, e in pairs if isinstance(d, int))

@@ -134,8 +134,9 @@ def exported(name: str, exporter: str) -> Export:
         try:
             return Export(exportable, results, EXPORTERS[exporter](exportable))
         except Exception as error:  # whatever an exporter raises
-            text = next((line for line in str(error).splitlines() if line.strip()), "")
-            return Export(exportable, results, None, f"{type(error).__name__}: {text}")
+            cause = error.__cause__ or error
+            text = next((line for line in str(cause).splitlines() if line.strip()), "")
+            return Export(exportable, results, None, f"{type(cause).__name__}: {text}")
 
 
 def _job(options: argparse.Namespace) -> Callable[[str, Report], Verdict]:
