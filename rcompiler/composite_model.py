@@ -63,7 +63,8 @@ class CompositeModel(Closable):
 
     def __repr__(self) -> str:
         nodes = ", ".join(s.what for s in self.plan.steps if isinstance(s, FunctionStep))
-        return f"<{type(self).__name__} of {len(self.parts)} parts, with functions for {nodes}>"
+        parts = f"{len(self.parts)} part{'s' * (len(self.parts) != 1)}"
+        return f"<{type(self).__name__} of {parts}, with functions for {nodes}>"
 
     @property
     def eus(self) -> int:

@@ -8,17 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rcompiler.bucketed import BucketedModel
-from rcompiler.composite_model import CompositeModel
 from rcompiler.errors import ArtifactError
-from rcompiler.fallback import Fallbacks, checked_fallbacks
 from rcompiler.model import Model, being_loaded, model_of
 from rcompiler.runtime import composite, container, family
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.container import shown
 from rcompiler.runtime.family import Family
+
+if TYPE_CHECKING:
+    from rcompiler.bucketed import BucketedModel
+    from rcompiler.composite_model import CompositeModel
+    from rcompiler.fallback import Fallbacks
 
 Key = str | os.PathLike[str] | bytes
 
@@ -69,6 +71,9 @@ def load(
             raise ArtifactError(f"{shown(path)}: its sha256 is {digest}; do not run this file")
         sha256 = digest
     if fallback is not None:
+        from rcompiler.composite_model import CompositeModel  # which other models spare
+        from rcompiler.fallback import checked_fallbacks
+
         functions = checked_fallbacks(fallback)
         with container.reading(Path(path), full, sha256=sha256) as (header, sections, _):
             if composite.STEPS in header:
@@ -100,5 +105,7 @@ def _ready(
 ) -> Model | BucketedModel:
     with being_loaded(name):
         if isinstance(found, Family):
+            from rcompiler.bucketed import BucketedModel  # which other models spare
+
             return BucketedModel(found, eus, **options)
         return model_of(found, eus, **options)
