@@ -67,7 +67,9 @@ def backend(
     def training(*_: Any) -> Callable[..., Any]:
         raise UnsupportedOp(_TRAINING)
 
-    compiler = aot_autograd(fw_compiler=training, inference_compiler=inference)
+    compiler = aot_autograd(
+        fw_compiler=training, inference_compiler=inference, decompositions=_DECOMPOSITIONS
+    )
     found: Callable[..., Any] = compiler(graph, list(example_inputs))
     return found
 
@@ -265,6 +267,42 @@ def _check(value: Any) -> None:
     if wrong:
         raise UnsupportedOp(f"a tensor of shape {list(value.shape)}: {wrong}")
 
+
+def _encoder_layer(
+    x: Any, width: int, heads: int, qkv_weight: Any, qkv_bias: Any, out_weight: Any, out_bias: Any,
+    gelu: bool, norm_first: bool, epsilon: float, scale_1: Any, shift_1: Any, scale_2: Any,
+    shift_2: Any, weight_1: Any, bias_1: Any, weight_2: Any, bias_2: Any,
+    mask: Any = None, mask_type: int | None = None,
+) -> Any:  # fmt: skip
+    """What torch.nn.TransformerEncoderLayer computes by one operator, which no exporter knows; as
+    torch.nn documents it. With a mask that is left to the exporter."""
+    if mask is not None:
+        return NotImplemented
+    nn = torch.nn.functional
+
+    def attention(x: Any) -> Any:
+        parts = nn.linear(x, qkv_weight, qkv_bias).unflatten(-1, (3, heads, width // heads))
+        made = nn.scaled_dot_product_attention(*parts.permute(2, 0, 3, 1, 4).unbind(0))
+        return nn.linear(made.transpose(1, 2).flatten(2), out_weight, out_bias)
+
+    def forward(x: Any) -> Any:
+        inner = nn.linear(x, weight_1, bias_1)
+        return nn.linear(nn.gelu(inner) if gelu else nn.relu(inner), weight_2, bias_2)
+
+    def norm_1(x: Any) -> Any:
+        return nn.layer_norm(x, (width,), scale_1, shift_1, epsilon)
+
+    def norm_2(x: Any) -> Any:
+        return nn.layer_norm(x, (width,), scale_2, shift_2, epsilon)
+
+    if norm_first:
+        x = x + attention(norm_1(x))
+        return x + forward(norm_2(x))
+    x = norm_1(x + attention(x))
+    return norm_2(x + forward(x))
+
+
+_DECOMPOSITIONS = {torch.ops.aten._transformer_encoder_layer_fwd.default: _encoder_layer}
 
 # By PyTorch's types: names of numpy or ml_dtypes.
 _NAMES = {

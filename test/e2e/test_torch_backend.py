@@ -147,11 +147,10 @@ def test_a_mode_is_noted():
         assert ours(torch.ones(2)).tolist() == [2, 2]
 
 
-def test_a_network_with_attention(compiled, request):
-    fast = torch.backends.mha.get_fastpath_enabled()  # one operator, which no exporter knows
-    request.addfinalizer(lambda: torch.backends.mha.set_fastpath_enabled(fast))
-    torch.backends.mha.set_fastpath_enabled(False)
-    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+@pytest.mark.parametrize("options", [{}, {"norm_first": True, "activation": "gelu"}])
+def test_layers_of_a_transformer(compiled, options):
+    """By default one operator each, which no exporter knows."""
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, **options).eval()
     model = torch.nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
     ours, x = torch.compile(model, backend="rcompiler", options=OPTIONS), torch.randn(2, 5, 16)
     close(ours(x), model(x))
