@@ -25,7 +25,6 @@ from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.held import HeldModel
 from rcompiler.runtime.memory import room_for
 
-
 STAGES = ("linalg", "rtask", "rkernel", "vdevice", "gpu", "llvm", "asm")
 REPORT = "report"  # kept beside the stage texts
 

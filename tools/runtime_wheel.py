@@ -27,7 +27,8 @@ _ROOTS = (
     *("rcompiler", "rcompiler.__main__", "rcompiler.model"),
     *("rcompiler.tools.rc_run", "rcompiler.tools.doctor"),
     *("rcompiler.driver.signing", "rcompiler.viz.measured", "rcompiler.schedule_text"),
-    *("rcompiler.session.inference_session", "rcompiler.composite_model"),
+    "rcompiler.session.inference_session",
+    *("rcompiler.bucketed", "rcompiler.composite_model"),
 )
 _WHOLE = ("runtime", "checker")
 _EXTRAS = ("cuda", "sign")  # of those of the package
