@@ -20,8 +20,8 @@ from .frame import Frame, Unknown
 from .index_checks import index_checks
 from .interpret import Interpreter
 from .rounded_weights import with_rounded_weights
-from .sized import extent_of
 from .state import State, check_alike, last, state_of
+from .value import extent_of
 
 if TYPE_CHECKING:
     from torch_mlir import ir

@@ -11,7 +11,6 @@ at: what is folded along such an axis is masked first, by a number that changes 
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -19,27 +18,20 @@ import numpy as np
 
 from rcompiler.support.extent import (
     Extent,
-    InexactDivision,
     Size,
     Symbol,
     highest,
-    product,
 )
-from rcompiler.support.shapes import reassociation
 
 from . import dtypes
 from .body import Body
 from .core import Fn, dims, stored
 from .recurrence import RecurrenceOps
 from .scalar import Number, Scalar
-from .value import SIZE_OF, Extents, SizeAtRunTime, Value
+from .sized_reshapes import keeps_prefix, reshaped_extents
+from .value import SIZE_OF, Extents, SizeAtRunTime, Value, extent_of
 
 _DIM = re.compile(r"d(\d+)")
-
-
-def extent_of(size: Size) -> Extent | None:
-    """What stands in `Value.extents` for a size."""
-    return size if isinstance(size, Extent) else None
 
 
 def sized(value: Value) -> bool:
@@ -220,9 +212,9 @@ class SizedOps(RecurrenceOps):
             assert extents is None or not any(extents)
             return super().reshape(value, shape)
         if extents is None:
-            extents = _reshaped(value.sizes, value.shape, shape)
+            extents = reshaped_extents(value.sizes, value.shape, shape)
         sizes = [d if e is None else e for d, e in zip(shape, extents, strict=True)]
-        if _keeps_prefix(value.sizes, value.shape, sizes, shape):
+        if keeps_prefix(value.sizes, value.shape, sizes, shape):
             return self.sized(super().reshape(bare(value), shape), extents)
         return self.sized(self._rearranged(value, shape, sizes), extents)
 
@@ -391,68 +383,3 @@ def _extents_of_dims(reads: Sequence[tuple[Value, str]]) -> dict[int, Extent | N
                 told = [f"{each} elements" if each else "all elements" for each in (known, extent)]
                 raise SizeAtRunTime(f"one operand has {told[0]} along an axis, another {told[1]}")
     return found
-
-
-# -- reshapes ------------------------------------------------------------------------------------
-_Dims = list[tuple[Size, int]]  # sizes and their bounds
-
-
-def _groups(
-    source: Sequence[Size], bounds: Sequence[int], target: Sequence[Size], to: Sequence[int]
-) -> list[tuple[_Dims, _Dims]] | None:
-    """Smallest groups of dims with equal products, of the sizes and of their bounds; dims of one
-    element are left out. None where there are none."""
-    own = [pair for pair in zip(source, bounds, strict=True) if pair[0] != 1]
-    others = [pair for pair in zip(target, to, strict=True) if pair[0] != 1]
-    if 0 in (*bounds, *to) or math.prod(bounds) != math.prod(to):
-        return None
-    groups: list[tuple[_Dims, _Dims]] = []
-    joined: tuple[_Dims, _Dims] = ([], [])
-    for a, b in reassociation([n for _, n in own], [n for _, n in others]):
-        joined[0].extend(own[i] for i in a)
-        joined[1].extend(others[j] for j in b)
-        if product(size for size, _ in joined[0]) == product(size for size, _ in joined[1]):
-            groups.append(joined)
-            joined = ([], [])
-    return None if any(joined) else groups
-
-
-def _keeps_prefix(
-    source: Sequence[Size], bounds: Sequence[int], target: Sequence[Size], to: Sequence[int]
-) -> bool:
-    """Whether a reshape at the bounds moves the elements that are there to where they belong: of
-    each group only the first dim may not be all there."""
-    groups = _groups(source, bounds, target, to)
-    return groups is not None and not any(
-        isinstance(size, Extent) for group in groups for side in group for size, _ in side[1:]
-        if len(group[0]) != 1 or len(group[1]) != 1
-    )  # fmt: skip
-
-
-def _reshaped(source: Sequence[Size], bounds: Sequence[int], to: Sequence[int]) -> Extents:
-    """The extents of a result of which only the shape at the bounds is given.
-
-    Raises SizeAtRunTime where they cannot be told.
-    """
-    own = [(size, n) for size, n in zip(source, bounds, strict=True) if size != 1]
-    units = [n for _, n in own] == [n for n in to if n != 1]
-    rest = iter(own)
-    if units:
-        return tuple(None if n == 1 else extent_of(next(rest)[0]) for n in to)
-    found: list[Extent | None] = [None] * len(to)
-    others = [j for j, n in enumerate(to) if n != 1]
-    for a, b in reassociation([n for _, n in own], [to[j] for j in others]):
-        sizes = [own[i][0] for i in a]
-        if not any(isinstance(size, Extent) for size in sizes):
-            continue
-        try:
-            first = product(sizes) // math.prod(to[others[j]] for j in b[1:])
-        except InexactDivision:
-            first = 1
-        if (
-            any(isinstance(size, Extent) for size in sizes[1:])
-            or highest(first) != to[others[b[0]]]
-        ):
-            raise SizeAtRunTime(f"dimensions of {sizes} elements are joined or split")
-        found[others[b[0]]] = extent_of(first)
-    return tuple(found)

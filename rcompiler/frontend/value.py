@@ -16,6 +16,11 @@ SIZE_OF = "size of "  # begins the names of the arguments that are sizes
 Extents = tuple[Extent | None, ...]  # along each axis; None where all elements are there
 
 
+def extent_of(size: Size) -> Extent | None:
+    """What stands in `Value.extents` for a size."""
+    return size if isinstance(size, Extent) else None
+
+
 class SizeAtRunTime(Exception):
     """What is not written for tensors whose sizes are known at run time only was asked for one.
 

@@ -13,8 +13,8 @@ from rcompiler.frontend.builder import Value, dims
 from rcompiler.frontend.ops.run_time_slice import slice_at_run_time
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.scalar import Scalar
-from rcompiler.frontend.sized import bare, extent_of
-from rcompiler.frontend.value import Extents, SizeAtRunTime
+from rcompiler.frontend.sized import bare
+from rcompiler.frontend.value import Extents, SizeAtRunTime, extent_of
 from rcompiler.support.extent import (
     Extent,
     InexactDivision,

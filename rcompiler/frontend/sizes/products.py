@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.ops.operand_shapes import window
 from rcompiler.frontend.registry import Context, Lowering
-from rcompiler.frontend.sized import extent_of
-from rcompiler.frontend.value import Extents, SizeAtRunTime
+from rcompiler.frontend.value import Extents, SizeAtRunTime, extent_of
 from rcompiler.support.extent import Extent, InexactDivision, Size, lowest
 
 from .rules import Results, as_usual, need_along, need_whole, of_whole, rule, with_extents
