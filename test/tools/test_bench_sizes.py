@@ -1,0 +1,45 @@
+"""tools/bench/measurements/{lengths,batches}.py: models for several sizes, measured."""
+
+import json
+
+import pytest
+from measurements import batches, lengths
+
+from rcompiler.errors import CompilerError
+
+
+def test_lengths_are_those_of_the_documents():
+    found = lengths.lengths(500, 64)
+    assert found == lengths.lengths(500, 64) != lengths.lengths(500, 64, seed=1)
+    assert min(found) > 2 and max(found) == 64 and 16 < sorted(found)[250] < 64
+
+
+def test_engines_are_asked_in_turns(tmp_path, capsys):
+    options = ["--most=16", "--requests=3", "--layers=1", "--vocabulary=64"]
+    assert lengths.main([*options, f"--json={tmp_path / 'l.json'}"]) == 0
+    found = json.loads((tmp_path / "l.json").read_text())
+    assert {"rcompiler", "padded"} <= {*found["engines"]} and len(found["tokens"]) == 3
+    assert all(0 < each["p50_ms"] <= each["p99_ms"] for each in found["engines"].values())
+    assert "3 requests of" in capsys.readouterr().out
+
+
+def test_an_engine_with_other_results_is_not_measured():
+    feeds = next(lengths._requests(lengths.main.parse(["--requests=1", "--vocabulary=8"])))
+    engines = {"rcompiler": lambda f: [f["input_ids"]], "other": lambda f: [f["input_ids"] + 1]}
+    with pytest.raises(CompilerError, match="other has other results at"):
+        lengths._check(engines, feeds)
+
+
+def test_batches_beside_models_of_their_own(tmp_path, capsys):
+    options = ["mlp", "--sizes=1..2", "--rounds=1", "--seconds=0.01"]
+    assert batches.main([*options, f"--json={tmp_path / 'b.json'}"]) == 0
+    found = json.loads((tmp_path / "b.json").read_text())
+    assert {*found["batches"]} == {"1", "2"} and found["bytes"] > 0
+    assert "times that of batch 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("sizes", ["3", "0+1", "a", "4..2", ""])
+def test_batches_are_several(sizes, capsys):
+    with pytest.raises(SystemExit):
+        batches.main(["mlp", f"--sizes={sizes}"])
+    assert "give batches, as 1+4+8" in capsys.readouterr().err

@@ -1,0 +1,177 @@
+"""Requests of different lengths: buckets beside padding, and beside engines that take any length.
+
+    python tools/bench lengths --threads=1
+    python tools/bench lengths --most=128 --requests=50 --json=lengths.json
+
+The model is BERT-base with a batch and a length of any size. The lengths are those of the
+paragraphs of this project's documents, counted in words and signs. Of each request all engines are
+asked one after the other, in an order that alternates; what comes is compared before. "padded" is
+the program of the greatest length, to which every request is filled up, with a mask.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+from rcompiler.errors import CompilerError
+from rcompiler.tools import models
+from rcompiler.tools._command import Command
+from rcompiler.tools._console import doing, positive, table
+from rcompiler.tools._record import SOURCES, keep
+from rcompiler.tools._reference import has, session
+
+Feeds = Mapping[str, np.ndarray]
+Call = Callable[[Feeds], list[np.ndarray]]
+OURS, PADDED = "rcompiler", "padded"
+_TOLERANCE = 1e-3  # of last_hidden_state, whose numbers are near 1
+_MARKS = 2  # in front of a text and behind it
+
+
+def lengths(count: int, most: int, seed: int = 0) -> list[int]:
+    """Of so many paragraphs of the documents, drawn at random, in tokens; cut at `most`.
+
+    Args:
+        count: how many.
+        most: the greatest length.
+        seed: of the draw.
+
+    Raises:
+        CompilerError: there are no documents.
+    """
+    found = [
+        min(len(re.findall(r"\w+|[^\w\s]", paragraph)) + _MARKS, most)
+        for path in sorted((SOURCES / "docs").glob("*.md"))
+        for paragraph in re.split(r"\n\s*\n", Path(path).read_text())
+        if paragraph.strip()
+    ]
+    if not found:
+        raise CompilerError("there is no docs/ beside tools/: run this in a checkout")
+    return [int(n) for n in np.random.default_rng(seed).choice(found, count)]
+
+
+def _feeds(length: int, vocabulary: int, rng: np.random.Generator) -> Feeds:
+    shape = (1, length)
+    return {
+        "input_ids": rng.integers(0, vocabulary, shape),
+        "token_type_ids": np.zeros(shape, np.int64),
+        "attention_mask": np.ones(shape, np.int64),
+    }
+
+
+def _engines(proto: ModelProto, most: int, threads: int) -> dict[str, Call]:
+    import rcompiler
+
+    doing("rcompiler, in buckets")
+    shapes: dict[str, Any] = {"batch": 1, "sequence": range(1, most + 1)}
+    buckets = rcompiler.compile_onnx(proto, shapes=shapes, eus=threads)
+    doing(f"rcompiler, for {most} tokens")
+    whole = rcompiler.compile_onnx(proto, shapes={**shapes, "sequence": most}, eus=threads)
+
+    def padded(feeds: Feeds) -> list[np.ndarray]:
+        length = feeds["input_ids"].shape[1]
+        filled = {n: np.pad(x, ((0, 0), (0, most - length))) for n, x in feeds.items()}
+        hidden, pooled = whole(filled)
+        return [hidden[:, :length], pooled]
+
+    found: dict[str, Call] = {OURS: lambda feeds: list(buckets(feeds)), PADDED: padded}
+    if has("onnxruntime"):
+        loaded = session(proto, threads)
+        found["onnxruntime"] = lambda feeds: loaded.run(None, dict(feeds))
+    if has("openvino"):
+        found["openvino"] = _openvino(proto, threads)
+    return found
+
+
+def _openvino(proto: ModelProto, threads: int) -> Call:
+    import openvino
+
+    settings = {
+        "INFERENCE_NUM_THREADS": str(threads),
+        "NUM_STREAMS": "1",
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    network = openvino.Core().read_model(proto.SerializeToString())
+    request = openvino.Core().compile_model(network, "CPU", settings).create_infer_request()
+
+    def call(feeds: Feeds) -> list[np.ndarray]:
+        return [*request.infer(dict(feeds), share_outputs=True).values()]
+
+    return call
+
+
+def _requests(options: argparse.Namespace) -> Iterator[Feeds]:
+    rng = np.random.default_rng(options.seed)
+    for length in lengths(options.requests, options.most, options.seed):
+        yield _feeds(length, options.vocabulary, rng)
+
+
+def _check(engines: Mapping[str, Call], feeds: Feeds) -> None:
+    """Raises CompilerError where an engine has another answer than ours."""
+    ours = engines[OURS](feeds)
+    for name, call in engines.items():
+        for a, b in zip(ours, call(feeds), strict=True):
+            if a.shape != b.shape or np.abs(a - b).max() > _TOLERANCE:
+                length = feeds["input_ids"].shape[1]
+                raise CompilerError(f"{name} has other results at {length} tokens")
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Exit code 1: an engine cannot run the model, or has other results."""
+    sizes = {"layers": options.layers} if options.layers else {}
+    proto = models.build(
+        "bert_base", axes="dynamic", sequence=options.most, vocabulary=options.vocabulary, **sizes
+    )
+    engines = _engines(proto, options.most, options.threads)
+    requests = list(_requests(options))
+    doing("comparing")
+    for feeds in requests:  # which also warms all of them up, at each length
+        _check(engines, feeds)
+    times: dict[str, list[float]] = {name: [] for name in engines}
+    order = list(engines)
+    doing("measuring")
+    for feeds in requests:
+        for name in order:
+            begin = time.perf_counter()
+            engines[name](feeds)
+            times[name].append((time.perf_counter() - begin) * 1e3)
+        order.reverse()
+    tokens = [feeds["input_ids"].shape[1] for feeds in requests]
+    figures = {
+        name: {
+            "mean_ms": float(np.mean(each)),
+            **{f"p{p}_ms": float(np.percentile(each, p)) for p in (50, 99)},
+        }
+        for name, each in times.items()
+    }
+    rows = [
+        [name, *(f"{f[key]:.2f}" for key in ("mean_ms", "p50_ms", "p99_ms")),
+         f"{f['mean_ms'] / figures[OURS]['mean_ms']:.2f}"]
+        for name, f in figures.items()
+    ]  # fmt: skip
+    table(["engine", "mean ms", "p50 ms", "p99 ms", "mean over ours"], rows)
+    low, middle, high = (int(np.percentile(tokens, p)) for p in (0, 50, 100))
+    print(f"{len(tokens)} requests of {low} to {high} tokens, {middle} in the median")
+    keep(options, engines=figures, tokens=tokens)
+    return 0
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--threads", type=positive, default=1, metavar="N", help="default: 1")
+    parser.add_argument("--most", type=positive, default=512, metavar="N", help="default: 512")
+    parser.add_argument("--requests", type=positive, default=200, metavar="N", help="default: 200")
+    parser.add_argument("--layers", type=positive, metavar="N", help="default: all")
+    parser.add_argument("--vocabulary", type=positive, default=30522, help="default: 30522")
+    parser.add_argument("--seed", type=int, default=0, help="default: 0")
+    parser.add_argument("--json", metavar="FILE", help="write figures and their circumstances")
+
+
+main = Command(__name__, __doc__, _options, _run)
