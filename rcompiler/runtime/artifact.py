@@ -9,7 +9,6 @@ results, whatever the stage texts and provenance say.
 
 import hashlib
 import json
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,13 @@ import numpy as np
 
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime import code_section, composite, container, storage
+from rcompiler.runtime.artifact_header import (
+    encoded_program,
+    encoded_tensor,
+    programs,
+    symbol,
+    tensors,
+)
 from rcompiler.runtime.code_section import Code
 from rcompiler.runtime.container import MappedFile
 from rcompiler.runtime.cpu_needs import Needs, first_that_runs
@@ -28,6 +34,7 @@ from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.levels import LEVELS, Level, merged, ordered, parted
 from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty, room_for
+from rcompiler.runtime.packed_texts import PackedTexts, packed_text
 from rcompiler.runtime.program import (
     MAX_BYTES,
     MAX_OPERANDS,
@@ -45,8 +52,8 @@ from rcompiler.runtime.program import (
 )
 from rcompiler.runtime.sizes import check_sizes
 from rcompiler.runtime.storage import Storage
-from rcompiler.runtime.untrusted import integer, integers, string, strings
-from rcompiler.support.extent import Extent, Symbol
+from rcompiler.runtime.untrusted import integer, string
+from rcompiler.support.extent import Symbol
 
 __all__ = ["Artifact", "KernelEntry", "Program", "Tensor"]
 
@@ -54,7 +61,6 @@ _T = TypeVar("_T")
 
 _BYTES = Path("the bytes of a model")  # what messages call them, in the place of a path
 _STAGE = "stage:"
-_MAX_STAGE = 1 << 30
 WEIGHTS = "weights"
 BUCKETS = "buckets"  # of a file with programs for several sizes, see `runtime.family`
 _DECISIVE = ("clocks", "code", "tables", WEIGHTS)  # sections
@@ -326,7 +332,7 @@ class Artifact:
         header |= {"certificate": self.certificate, "provenance": dict(self.provenance)}
         del sections[WEIGHTS]
         for name in self.stages:
-            sections[_STAGE + name] = _packed(self.stages, name)
+            sections[_STAGE + name] = packed_text(self.stages, name)
         return header, dict(sorted(sections.items()))
 
     def weights(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -343,9 +349,9 @@ class Artifact:
     def _header(self) -> dict[str, Any]:
         """The part of the header that decides the results, as the certificate covers it."""
         header = {
-            "programs": [_encode_program(program) for program in self.programs],
-            "inputs": [_encode_tensor(t) for t in self.inputs],
-            "outputs": [_encode_tensor(t) for t in self.outputs],
+            "programs": [encoded_program(program) for program in self.programs],
+            "inputs": [encoded_tensor(t) for t in self.inputs],
+            "outputs": [encoded_tensor(t) for t in self.outputs],
             "arena_bytes": self.arena_bytes,
             "proof": {name: note for name, note in self.proof.items() if name != "kernels"},
         }
@@ -540,51 +546,17 @@ def _named(path: str | Path) -> Iterator[None]:
         raise ArtifactError(f"{path}: {error}") from None
 
 
-def _packed(texts: Mapping[str, str], name: str) -> np.ndarray:
-    if isinstance(texts, _Texts):
-        return texts.packed(name)
-    return np.frombuffer(zlib.compress(texts[name].encode(), 6), np.uint8)
-
-
 def _certificate(header: Mapping[str, Any], described: Mapping[str, Any]) -> str:
     facts = {name: described[name]["sha256"] for name in _DECISIVE}
     text = json.dumps([header, facts], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _encode_program(program: Program) -> dict[str, Any]:
-    names = sorted({name for names in program.operators for name in names})
-    number = {name: index for index, name in enumerate(names)}
-    taken = {"taken_by": program.taken_by} if program.taken_by else {}
-    return {
-        **taken,
-        "name": program.name,
-        "events": list(program.events),
-        "words": [len(stream) for stream in program.streams],
-        "names": names,
-        "operators": [[number[name] for name in names] for names in program.operators],
-    }
-
-
 def _decode(header: Any, sections: Mapping[str, np.ndarray], kept: Storage) -> tuple[Artifact, str]:
     """Dataclasses from untrusted JSON, and the certificate; wrong types raise what
     `container.decoded` catches."""
-    words = sections["tables"].view("<i8")
-    programs = []
-    start = 0
-    for entry in header["programs"]:
-        lengths = integers(entry["words"])
-        streams = []
-        for length in lengths:
-            if length < 1:
-                raise ValueError
-            streams.append(words[start : start + length])
-            start += length
-        programs.append(_decode_program(entry, tuple(streams)))
-    if start != len(words):
-        raise ValueError
-    counts = tuple(_symbol(entry) for entry in header.get("counts", []))
-    symbols = [*counts, *(_symbol(e[4]) for e in header["inputs"] if len(e) == 5 and e[4])]
+    counts = tuple(symbol(entry) for entry in header.get("counts", []))
+    symbols = [*counts, *(symbol(e[4]) for e in header["inputs"] if len(e) == 5 and e[4])]
     code = code_section.unpacked(sections["code"])
     proof = dict(header["proof"])
     if proof and code.boxes is not None:
@@ -592,9 +564,9 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray], kept: Storage) -> t
     artifact = Artifact(
         image=code.image,
         kernels=code.kernels,
-        programs=tuple(programs),
-        inputs=_tensors(header["inputs"], symbols),
-        outputs=_tensors(header["outputs"], symbols),
+        programs=programs(header["programs"], sections["tables"].view("<i8")),
+        inputs=tensors(header["inputs"], symbols),
+        outputs=tensors(header["outputs"], symbols),
         arena_bytes=integer(header["arena_bytes"]),
         ranges=tuple(
             IndexRange(string(name), integer(first), integer(last), string(reader))
@@ -616,7 +588,7 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray], kept: Storage) -> t
         provenance={string(k): string(v) for k, v in header["provenance"].items()},
         proof=proof,
         clocks=sections["clocks"].tobytes(),
-        stages=_Texts(
+        stages=PackedTexts(
             {
                 name.removeprefix(_STAGE): data
                 for name, data in sections.items()
@@ -625,70 +597,3 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray], kept: Storage) -> t
         ),
     )
     return artifact, string(header["certificate"])
-
-
-def _decode_program(entry: Any, streams: tuple[np.ndarray, ...]) -> Program:
-    names = strings(entry["names"])
-    operators = tuple(tuple(names[i] for i in integers(row)) for row in entry["operators"])
-    return Program(
-        string(entry["name"]),
-        streams,
-        strings(entry["events"]),
-        operators,
-        integer(entry.get("taken_by", 0)),
-    )
-
-
-def _encode_tensor(tensor: Tensor) -> list[Any]:
-    """Name, shape and type; of what is known at run time extents and size, too."""
-    entry = [tensor.name, list(tensor.shape), tensor.dtype]
-    if not tensor.extents and tensor.size is None:
-        return entry
-    size = tensor.size and [tensor.size.name, tensor.size.low, tensor.size.high]
-    return [*entry, [e and e.to_data() for e in tensor.extents], size]
-
-
-def _symbol(entry: Any) -> Symbol:
-    name, low, high = entry
-    return Symbol(string(name), integer(low), integer(high))
-
-
-def _tensors(entries: Any, symbols: Sequence[Symbol]) -> tuple[Tensor, ...]:
-    found = []
-    for name, shape, dtype, *rest in entries:
-        extents, size = rest or ([], None)
-        found.append(
-            Tensor(
-                *(string(name), integers(shape), string(dtype)),
-                tuple(None if e is None else Extent.from_data(e, symbols) for e in extents),
-                None if size is None else _symbol(size),
-            )
-        )
-    return tuple(found)
-
-
-class _Texts(Mapping[str, str]):
-    """Compressed texts, unpacked when they are asked for: a load must not pay for them."""
-
-    def __init__(self, packed: Mapping[str, np.ndarray]) -> None:
-        self._packed = packed
-
-    def __getitem__(self, name: str) -> str:
-        unpacker = zlib.decompressobj()
-        try:
-            text = unpacker.decompress(self._packed[name].data, _MAX_STAGE)
-            if unpacker.eof:
-                return text.decode()
-        except (zlib.error, UnicodeDecodeError):
-            pass
-        raise ArtifactError(f"artifact: stage '{name}' is damaged; compile the model again")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._packed)
-
-    def __len__(self) -> int:
-        return len(self._packed)
-
-    def packed(self, name: str) -> np.ndarray:
-        """The compressed text, as it lies in the file."""
-        return self._packed[name]

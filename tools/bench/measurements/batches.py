@@ -39,6 +39,7 @@ def _run(options: argparse.Namespace) -> int:
     """Exit code 1: a model fails, or its results differ."""
     import rcompiler
     from rcompiler.bucketed import BucketedModel
+    from rcompiler.model import CompiledModel
     from rcompiler.tools._measure import interleaved, ratio
 
     proto = models.build(options.model)
@@ -52,7 +53,7 @@ def _run(options: argparse.Namespace) -> int:
     for size in options.sizes:
         doing(f"{options.model}, batch {size}")
         alone = rcompiler.compile_onnx(proto, shapes={_SYMBOL: size}, **common)
-        assert not isinstance(alone, BucketedModel)
+        assert isinstance(alone, CompiledModel)
         rng = np.random.default_rng(size)
         x = rng.standard_normal(alone.inputs[0].shape).astype(np.float32)
         if any(a.tobytes() != b.tobytes() for a, b in zip(alone(x), family(x), strict=True)):
