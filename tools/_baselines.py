@@ -7,7 +7,7 @@ we have EUs, one inference at a time, f32 arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from rcompiler.tools._measure import Engine
 from rcompiler.tools._reference import has, session
 
 Feeds = Mapping[str, np.ndarray]
+Call = Callable[[Feeds], Sequence[np.ndarray]]  # the outputs of an inference
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,9 @@ class Baseline(Protocol):
     def bind(self, model: ModelProto, threads: int, feeds: Feeds) -> Bound:
         """Load ``model`` and run it once. Raises CompilerError where the engine cannot."""
 
+    def loaded(self, model: ModelProto, threads: int) -> Call:
+        """Load ``model`` for inputs of any size. Raises CompilerError where the engine cannot."""
+
 
 class OnnxRuntime:
     """onnxruntime's CPU provider with I/O binding; one thread is the calling thread."""
@@ -55,6 +59,10 @@ class OnnxRuntime:
             return _bound(loaded, feeds)
         except Exception as error:  # its exceptions have no common base class
             raise CompilerError(f"onnxruntime cannot run the model: {error}") from None
+
+    def loaded(self, model: ModelProto, threads: int) -> Call:
+        found = session(model, threads)
+        return lambda feeds: found.run(None, dict(feeds))
 
 
 def _bound(loaded: Any, feeds: Feeds) -> Bound:
@@ -99,12 +107,10 @@ class OpenVino:
     def _bind(self, model: ModelProto, threads: int, feeds: Feeds) -> Bound:
         import openvino
 
-        core = openvino.Core()
-        network = core.read_model(model.SerializeToString())
+        network = openvino.Core().read_model(model.SerializeToString())
         if network.is_dynamic():
             network.reshape({name: list(array.shape) for name, array in feeds.items()})
-        settings = {**self.settings, "INFERENCE_NUM_THREADS": str(threads)}
-        request = core.compile_model(network, "CPU", settings).create_infer_request()
+        request = self._request(network, threads)
         for name, array in feeds.items():
             tensor = openvino.Tensor(np.asarray(array, order="C"), shared_memory=True)
             request.set_tensor(name, tensor)
@@ -112,6 +118,22 @@ class OpenVino:
         run = partial(request.infer, share_outputs=True)
         run()
         return Bound(run, [np.array(tensor.data) for tensor in request.output_tensors])
+
+    def loaded(self, model: ModelProto, threads: int) -> Call:
+        try:
+            import openvino
+
+            network = openvino.Core().read_model(model.SerializeToString())
+            request = self._request(network, threads)
+        except Exception as error:  # its exceptions have no common base class
+            raise CompilerError(f"openvino cannot load the model: {error}") from None
+        return lambda feeds: [*request.infer(dict(feeds), share_outputs=True).values()]
+
+    def _request(self, network: Any, threads: int) -> Any:
+        import openvino
+
+        settings = {**self.settings, "INFERENCE_NUM_THREADS": str(threads)}
+        return openvino.Core().compile_model(network, "CPU", settings).create_infer_request()
 
 
 BASELINES: dict[str, Baseline] = {"onnxruntime": OnnxRuntime(), "openvino": OpenVino()}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,11 @@ from onnx import ModelProto
 
 from rcompiler.errors import CompilerError
 from rcompiler.tools import models
+from rcompiler.tools._baselines import BASELINES, Call, Feeds, installed
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import doing, positive, table
 from rcompiler.tools._record import SOURCES, keep
-from rcompiler.tools._reference import has, session
 
-Feeds = Mapping[str, np.ndarray]
-Call = Callable[[Feeds], list[np.ndarray]]
 OURS, PADDED = "rcompiler", "padded"
 _TOLERANCE = 1e-3  # of last_hidden_state, whose numbers are near 1
 _MARKS = 2  # in front of a text and behind it
@@ -81,31 +79,8 @@ def _engines(proto: ModelProto, most: int, threads: int) -> dict[str, Call]:
         hidden, pooled = whole(filled)
         return [hidden[:, :length], pooled]
 
-    found: dict[str, Call] = {OURS: lambda feeds: list(buckets(feeds)), PADDED: padded}
-    if has("onnxruntime"):
-        loaded = session(proto, threads)
-        found["onnxruntime"] = lambda feeds: loaded.run(None, dict(feeds))
-    if has("openvino"):
-        found["openvino"] = _openvino(proto, threads)
-    return found
-
-
-def _openvino(proto: ModelProto, threads: int) -> Call:
-    import openvino
-
-    settings = {
-        "INFERENCE_NUM_THREADS": str(threads),
-        "NUM_STREAMS": "1",
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": "f32",
-    }
-    network = openvino.Core().read_model(proto.SerializeToString())
-    request = openvino.Core().compile_model(network, "CPU", settings).create_infer_request()
-
-    def call(feeds: Feeds) -> list[np.ndarray]:
-        return [*request.infer(dict(feeds), share_outputs=True).values()]
-
-    return call
+    others = {name: BASELINES[name].loaded(proto, threads) for name in installed()}
+    return {OURS: buckets, PADDED: padded, **others}
 
 
 def _requests(options: argparse.Namespace) -> Iterator[Feeds]:
