@@ -5,6 +5,7 @@ Loading imports numpy, the runtime and the checker.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -66,6 +67,7 @@ class BucketedModel(Closable):
         *,
         timed: bool = False,
         wait_limit_s: float = 20.0,
+        stand_in: Callable[[Artifact], Any] | None = None,
         **options: Any,
     ) -> None:
         """Prove the schedules of all programs, load their code, start the threads.
@@ -73,6 +75,8 @@ class BucketedModel(Closable):
         Args:
             family: what is run.
             eus, timed, wait_limit_s, **options: as of `CompiledModel` or `GpuModel`.
+            stand_in: makes what stands for a program, where this machine lacks what its code needs:
+                the model then says what it is, and is saved.
 
         Raises:
             ArtifactError, ScheduleError, DeviceError: as of these.
@@ -88,10 +92,13 @@ class BucketedModel(Closable):
         each: dict[str, Any] = {**options, "timed": timed, "wait_limit_s": wait_limit_s}
         on_gpu = isinstance(family.programs[0].image, GpuImage)
         self._turns: Turns | None = None
-        if not on_gpu and not timed:
+        if stand_in is None and not on_gpu and not timed:
             most = max(program.arena_bytes for program in family.programs)
             each["turns"] = self._turns = Turns(most, wait_limit_s)
-        self._models = [model_of(program, eus, **each) for program in family.programs]
+        self._models: list[Model] = [
+            model_of(program, eus, **each) if stand_in is None else stand_in(program)
+            for program in family.programs
+        ]
         if self._turns is not None:
             self._turns.begin()
         self._known: dict[tuple[tuple[int, ...], ...], Model] = {}

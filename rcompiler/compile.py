@@ -26,7 +26,7 @@ from rcompiler.device.model import Device
 from rcompiler.device.target import canonical, cpu_targets, is_host, kind_name
 from rcompiler.driver import isolate
 from rcompiler.driver.compilation import Compilation
-from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_model
+from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_family, compiled_model
 from rcompiler.driver.family import compile_family
 from rcompiler.driver.host import given_device, target_device
 from rcompiler.driver.in_pieces import in_pieces
@@ -254,7 +254,7 @@ def compile_onnx(
         chosen = given_device(name, base, device)
         if sizes is not None:
             one = partial(_of_family, proto, values, by, base, chosen, progress)
-            return BucketedModel(compile_family(sizes, one), count or None)
+            return compiled_family(compile_family(sizes, one), count or None)
         if tune in ("warmup", "online"):
             return tuned_model(model, shapes, values, by, base, chosen, budget, progress)
         steps = CompilationSteps(progress)

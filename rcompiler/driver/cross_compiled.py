@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from rcompiler.bucketed import BucketedModel
 from rcompiler.model import Explained, Model, model_of
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.cpu_needs import lacking_flags, require_flags, require_one
+from rcompiler.runtime.family import Family
 
 
 class CrossCompiledModel(Explained):
@@ -61,6 +63,20 @@ class CrossCompiledModel(Explained):
             require_one(self.artifact.levels)
         require_flags(self.artifact.target, self.artifact.cpu_flags)
         raise AssertionError("this CPU has what it lacked when the model was compiled")
+
+
+def compiled_family(family: Family, eus: int | None) -> BucketedModel:
+    """The same for several sizes.
+
+    Args:
+        family: what was compiled.
+        eus: as of `BucketedModel`.
+
+    Raises:
+        ArtifactError, ScheduleError, DeviceError: as `model_of`.
+    """
+    lacking = lacking_flags(family.programs[0].cpu_flags)
+    return BucketedModel(family, eus, stand_in=CrossCompiledModel if lacking else None)
 
 
 def compiled_model(artifact: Artifact) -> Model | CrossCompiledModel:

@@ -25,7 +25,7 @@ import numpy as np
 
 from rcompiler import errors
 from rcompiler.bucketed import BucketedModel
-from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_model
+from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_family, compiled_model
 from rcompiler.errors import (
     CompilerError,
     DeviceError,
@@ -91,7 +91,7 @@ def compile_onnx(model: Any, **options: Any) -> Model | CrossCompiledModel | Buc
         model = model.SerializeToString()
     found = _answered(("onnx", model, options), progress)
     if isinstance(found, Family):
-        return BucketedModel(found, options.get("eus"))
+        return compiled_family(found, options.get("eus"))
     return compiled_model(found)
 
 

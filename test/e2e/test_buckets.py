@@ -2,10 +2,14 @@
 
 import copy
 import json
+import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -167,6 +171,27 @@ def test_inputs_that_disagree_are_refused():
         assert model(b=two, a=two)[0].tolist() == [[2, 2], [2, 2]]
         with pytest.raises(ShapeError, match="has no size 'm'; it has: n"):
             model.program(m=1)
+
+
+def test_what_this_machine_lacks_is_compiled_and_saved(tmp_path):
+    """In a process whose host is of a lower level."""
+    onnx.save(network(), tmp_path / "m.onnx")
+    options = [
+        tmp_path / "m.onnx",
+        "--target=cpu:v4",
+        "--shapes=batch=1+3",
+        "-o",
+        tmp_path / "m.rcx",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "rcompiler.tools.rc_compile", *map(str, options)],
+        env={**os.environ, "RC_HOST_LEVEL": "v3"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [p.target for p in family.load(tmp_path / "m.rcx").programs] == ["x86-64-v4"] * 2
 
 
 @pytest.mark.parametrize(
