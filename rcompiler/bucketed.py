@@ -104,11 +104,11 @@ class BucketedModel(Closable):
         self._known: dict[tuple[tuple[int, ...], ...], Model] = {}
         self.inputs = tuple(
             SizedTensor(t.name, t.shape, t.dtype, family.sizes_of(t.name))
-            for t in self._largest.inputs
+            for t in self.largest.inputs
         )
         self.outputs = tuple(
             SizedTensor(t.name, t.shape, t.dtype, self._output_sizes(n))
-            for n, t in enumerate(self._largest.outputs)
+            for n, t in enumerate(self.largest.outputs)
         )
 
     def __call__(self, *args: object, **kwargs: object) -> Outputs[np.ndarray]:
@@ -143,6 +143,17 @@ class BucketedModel(Closable):
                 raise ShapeError(f"the model has no size '{name}'; it has: {', '.join(names)}")
         return self._models[self.family.program_for([sizes.get(name, -1) for name in names])]
 
+    def taking(self, *args: object, **kwargs: object) -> Model:
+        """The model that runs a call with these arguments.
+
+        Args: as of a call.
+
+        Raises:
+            ShapeError: as of a call.
+        """
+        arrays = call_arguments(self._first.inputs, args, kwargs)
+        return self._chosen(tuple(map(_shape, arrays)))
+
     @property
     def programs(self) -> list[tuple[dict[str, tuple[int, int]], Model]]:
         """Of each program, by symbol, the least and the greatest size, and the model that runs."""
@@ -153,12 +164,12 @@ class BucketedModel(Closable):
     @property
     def eus(self) -> int:
         """Execution units that it runs on."""
-        return self._largest.eus
+        return self.largest.eus
 
     @property
     def artifact(self) -> Artifact:
         """That of the program for the largest sizes."""
-        return self._largest.artifact
+        return self.largest.artifact
 
     def stage(self, name: str) -> str:
         """The text of a stage of the program for the largest sizes; see `CompiledModel.stage`.
@@ -169,7 +180,11 @@ class BucketedModel(Closable):
         Raises:
             CompilerError: there is no such stage.
         """
-        return self._largest.stage(name)
+        return self.largest.stage(name)
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """The weights that its stage "vdevice" names, see `CompiledModel.constants`."""
+        return self.largest.constants()
 
     def report(self) -> Report:
         """That of the program for the largest sizes, which names all others.
@@ -182,7 +197,7 @@ class BucketedModel(Closable):
             ArtifactError: it is damaged.
         """
         count = len(self._models)
-        return self._largest.report().noted(
+        return self.largest.report().noted(
             f"the largest of {count} programs over one block of weights, for "
             f"{self.family.text()}; program(...) has the others"
         )
@@ -200,7 +215,7 @@ class BucketedModel(Closable):
 
     @property
     def closed(self) -> bool:
-        return self._largest.closed
+        return self.largest.closed
 
     def close(self) -> None:
         """Stop the threads and give back the memory. Idempotent."""
@@ -228,7 +243,7 @@ class BucketedModel(Closable):
     def __repr__(self) -> str:
         return family_text(
             type(self).__name__,
-            self._largest.artifact,
+            self.largest.artifact,
             self.eus,
             self.closed,
             (self.inputs, self.outputs),
@@ -240,7 +255,8 @@ class BucketedModel(Closable):
         return self._models[0]
 
     @property
-    def _largest(self) -> Model:
+    def largest(self) -> Model:
+        """The model that runs the largest sizes."""
         tops = [tuple(top for _, top in sizes) for sizes in self.family.sizes]
         return self._models[max(range(len(tops)), key=lambda n: (sum(tops[n]), n))]
 
@@ -253,7 +269,7 @@ class BucketedModel(Closable):
 
     def _output_sizes(self, number: int) -> tuple[int | str, ...]:
         """With the symbols that an axis has in all programs."""
-        family, largest = self.family, self._largest.outputs[number]
+        family, largest = self.family, self.largest.outputs[number]
         shapes = [program.outputs[number].shape for program in family.programs]
         found: list[int | str] = []
         for told, sizes in zip(largest.sizes, zip(*shapes, strict=True), strict=True):

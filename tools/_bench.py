@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
+from rcompiler.bucketed import BucketedModel
 from rcompiler.errors import CompilerError
 from rcompiler.model import GpuModel
 from rcompiler.support.random_inputs import random_inputs
@@ -101,6 +102,7 @@ def _measure_case(case: Case, source: Source, options: argparse.Namespace) -> No
     start = time.perf_counter()
     options = argparse.Namespace(**{**vars(options), "eus": case.threads})
     model = source.executable(options)
+    model = model.largest if isinstance(model, BucketedModel) else model
     case.compile_s = time.perf_counter() - start
     if isinstance(model, GpuModel):
         raise CompilerError(

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from rcompiler.bucketed import BucketedModel
 from rcompiler.errors import CompilerError
 from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools._beside_engine import ONE_EU, OURS, Engine, Loaded
@@ -117,6 +118,7 @@ def _prepare(folder: Path, source: Source, threads: int, options: argparse.Names
     for name in _ours(threads):
         eus = 1 if name == ONE_EU else threads
         model = source.executable(argparse.Namespace(**{**vars(options), "eus": eus}))
+        model = model.largest if isinstance(model, BucketedModel) else model
         feeds = random_inputs(model.inputs, options.seed)
         model.save(folder / f"{name}.rcx")
         model.close()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rcompiler.bucketed import BucketedModel
 from rcompiler.errors import CompilerError, InvalidModel, ShapeError
 from rcompiler.support.random_inputs import Range, TensorLike, random_inputs
 
@@ -90,9 +91,11 @@ def read_inputs(files: Sequence[str], inputs: Sequence[TensorLike]) -> dict[str,
 
 def random_feeds(model: Any, seed: int, ranges: Mapping[str, Range]) -> dict[str, np.ndarray]:
     """Random arrays for a compiled model, see `random_inputs`; where a size is known at run time
-    only, one of its range is drawn, too.
+    only, one of its range is drawn, too; of a model for several sizes, a program.
     """
     rng = np.random.default_rng(seed)
+    if isinstance(model, BucketedModel):
+        _, model = model.programs[int(rng.integers(len(model.programs)))]
     counts = {s.name: int(rng.integers(s.low, s.high + 1)) for s in model.artifact.sizes}
     shaped = [replace(t, shape=t.shape_at(counts), extents=()) for t in model.inputs]
     return random_inputs(shaped, seed, ranges)

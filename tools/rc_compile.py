@@ -85,10 +85,11 @@ def _run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace, source: Source, told: Progress) -> int:
     from rcompiler.frontend import check
+    from rcompiler.frontend.size_sets import largest
 
     if source.proto is None:
         raise CompilerError(f"{source.path}: is compiled already; --check reads an ONNX model")
-    chosen = shapes_of(options, source), values_of(options)
+    chosen = largest(source.proto, shapes_of(options, source)), values_of(options)
     gaps = check(source.proto, *chosen, bounds_of(options))
     if not gaps:
         return _check_compilation(options, source, told)
@@ -159,13 +160,14 @@ def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[
     from it; a compiled file has no longer what S1 names.
     """
     from rcompiler.frontend import import_onnx
+    from rcompiler.frontend.size_sets import largest
 
     if options.emit in ("vdevice", "schedule"):
         found: Mapping[str, np.ndarray] = model.constants()
         return found
     if source.proto is None:
         return {}
-    chosen = shapes_of(options, source), values_of(options)
+    chosen = largest(source.proto, shapes_of(options, source)), values_of(options)
     return import_onnx(source.proto, *chosen, limits=bounds_of(options)).constants
 
 

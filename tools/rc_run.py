@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from rcompiler.bucketed import BucketedModel
 from rcompiler.driver.model_views import taken_text
 from rcompiler.errors import CompilerError
 from rcompiler.model import GpuModel, Model
@@ -61,6 +62,8 @@ def _run(options: argparse.Namespace) -> int:
         feeds = read_inputs(options.inputs, model.inputs)
     else:
         feeds = random_feeds(model, options.seed, parse_ranges(options.range))
+    if isinstance(model, BucketedModel):
+        model = model.taking(**feeds)
     if model.artifact.levels:
         print(f"{source.name}: {taken_text(model.artifact)}")
     if oracle is not None and model.artifact.states:

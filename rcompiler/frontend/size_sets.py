@@ -140,6 +140,21 @@ def with_defaults(
     return given, cut or None
 
 
+def largest(model: ModelProto, shapes: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """`shapes` of the program for the largest sizes that are asked for.
+
+    Args:
+        model, shapes: as of `sizes_of`; of symbolic dimensions of which nothing is said the usual
+            sizes.
+
+    Raises:
+        ShapeError: as `sizes_of`.
+    """
+    given, tops = with_defaults(model, shapes, None)
+    sizes = sizes_of(model, given, tops)
+    return given if sizes is None else sizes.bindings[-1]
+
+
 def series(low: int, high: int) -> tuple[int, ...]:
     """Tops of the buckets of the sizes from `low` to `high`: 2^k and 3 * 2^k, so that no size is
     padded by more than a half of it; those below a small part of `high` are one bucket.

@@ -19,6 +19,7 @@ from rcompiler.driver import isolate
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError, ShapeError
 from rcompiler.runtime import container, family
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.tools import rc_compile, rc_run
 
 _RNG = np.random.default_rng(7)
 W = _RNG.standard_normal((64, 4096)).astype(np.float32)
@@ -260,3 +261,32 @@ def test_a_file_that_contradicts_itself_is_refused(file, change):
     container.write(file, header, sections)
     with pytest.raises(ArtifactError, match=f"{file}: .*(compile|damaged)"):
         family.load(file)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_tools_take_a_size_that_there_is(tmp_path, capsys, seed):
+    onnx.save(network(), tmp_path / "m.onnx")
+    file = tmp_path / "m.rcx"
+    assert rc_compile.main([str(tmp_path / "m.onnx"), "--shapes=batch=1+3", f"-o{file}"]) == 0
+    options = [str(file), f"--onnx={tmp_path / 'm.onnx'}", "--verify", f"--seed={seed}"]
+    assert rc_run.main([*options, f"--profile={tmp_path / 'p.json'}"]) == 0
+    out = capsys.readouterr().out
+    assert "largest error" in out and ("1x32" in out or "3x32" in out)
+
+
+def test_what_is_checked_and_emitted_is_of_the_largest_sizes(tmp_path, capsys):
+    onnx.save(network(), tmp_path / "m.onnx")
+    assert rc_compile.main([str(tmp_path / "m.onnx"), "--check"]) == 0
+    assert "all 3 nodes can be compiled" in capsys.readouterr().out
+    options = [str(tmp_path / "m.onnx"), "--shapes=batch=2+5"]
+    for stage in ("linalg", "vdevice"):
+        target = tmp_path / f"{stage}.mlir"
+        assert rc_compile.main([*options, f"--emit={stage}", f"-o{target}"]) == 0
+        assert "tensor<5x64xf32>" in target.read_text()
+        assert target.with_suffix(".npz").exists()
+
+
+def test_the_model_that_takes_a_call(model):
+    assert model.taking(rows(3)) is model.program(batch=3) is not model.largest
+    assert model.taking(x=rows(8)) is model.largest
+    assert model.constants().keys() == model.largest.constants().keys()
