@@ -232,7 +232,7 @@ def compile_onnx(
             "out, or compile for each alone"
         )
     model = proto = load(model)
-    shapes, buckets = with_defaults(proto, shapes, buckets)
+    shapes, buckets = with_defaults(proto, shapes, buckets, values or ())
     sizes = sizes_of(proto, shapes, buckets)
     if sizes is not None and state:
         raise CompilerError(

@@ -89,7 +89,8 @@ def _check(options: argparse.Namespace, source: Source, told: Progress) -> int:
 
     if source.proto is None:
         raise CompilerError(f"{source.path}: is compiled already; --check reads an ONNX model")
-    chosen = largest(source.proto, shapes_of(options, source)), values_of(options)
+    values = values_of(options)
+    chosen = largest(source.proto, shapes_of(options, source), values), values
     gaps = check(source.proto, *chosen, bounds_of(options))
     if not gaps:
         return _check_compilation(options, source, told)
@@ -167,7 +168,8 @@ def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[
         return found
     if source.proto is None:
         return {}
-    chosen = largest(source.proto, shapes_of(options, source)), values_of(options)
+    values = values_of(options)
+    chosen = largest(source.proto, shapes_of(options, source), values), values
     return import_onnx(source.proto, *chosen, limits=bounds_of(options)).constants
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,19 +112,23 @@ def sizes_of(
 
 
 def with_defaults(
-    model: ModelProto, shapes: Mapping[str, Any] | None, tops: Mapping[str, Sequence[int]] | None
+    model: ModelProto,
+    shapes: Mapping[str, Any] | None,
+    tops: Mapping[str, Sequence[int]] | None,
+    fixed: Collection[str] = (),
 ) -> tuple[Mapping[str, Any] | None, Mapping[str, Sequence[int]] | None]:
     """`shapes` and `tops` with a range for each symbolic dimension of which they say nothing.
 
     Args:
         model, shapes, tops: as of `sizes_of`.
+        fixed: inputs that are constants of the compiled model.
     """
     if shapes is not None and not isinstance(shapes, Mapping):
         return shapes, tops
     given = dict(shapes or {})
     found: dict[str, bool] = {}  # the dimension, and whether it is a first one
     for tensor in declared(model).inputs:
-        if tensor.name in given:
+        if tensor.name in given or tensor.name in fixed:
             continue
         for axis, size in enumerate(tensor.shape or ()):
             for name in names_in(size) if isinstance(size, str) else ():
@@ -140,17 +144,20 @@ def with_defaults(
     return given, cut or None
 
 
-def largest(model: ModelProto, shapes: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def largest(
+    model: ModelProto, shapes: Mapping[str, Any] | None, fixed: Collection[str] = ()
+) -> Mapping[str, Any] | None:
     """`shapes` of the program for the largest sizes that are asked for.
 
     Args:
         model, shapes: as of `sizes_of`; of symbolic dimensions of which nothing is said the usual
             sizes.
+        fixed: as of `with_defaults`.
 
     Raises:
         ShapeError: as `sizes_of`.
     """
-    given, tops = with_defaults(model, shapes, None)
+    given, tops = with_defaults(model, shapes, None, fixed)
     sizes = sizes_of(model, given, tops)
     return given if sizes is None else sizes.bindings[-1]
 

@@ -70,6 +70,7 @@ def test_what_is_not_said_of_a_dimension():
     whole = {"x": (1, 3, 4), "mask": (1, 4)}
     assert with_defaults(MODEL, whole, None) == (whole, None)
     assert with_defaults(model(x=[2, None]), None, None) == (None, None)
+    assert with_defaults(MODEL, {"mask": (1, 4)}, None, {"x": None}) == ({"mask": (1, 4)}, None)
 
 
 def test_a_size_that_is_made_of_others():
