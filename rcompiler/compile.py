@@ -110,8 +110,8 @@ def compile_onnx(
             and for buckets of a range, over one block of weights (`rcompiler.frontend.size_sets`).
             Of a symbolic dim of which nothing is said the sizes are 1 to 8, where it is the first
             of an input, else 1 to 128.
-        buckets: of symbolic dims with a range, the greatest size of each bucket; None for 2^k and
-            3 * 2^k. Of one bucket alone there is one program, and no BucketedModel.
+        buckets: of symbolic dims with a range, the greatest size of each bucket; None for four
+            between a size and twice of it. Of one bucket alone there is one program, and no BucketedModel.
         values: arrays by the names of inputs that are to be constants; they are no longer inputs.
         bounds: of results whose number is known at run time only (those of NonZero,
             NonMaxSuppression, Compress, Unique, and of TopK where k is no constant) the most that

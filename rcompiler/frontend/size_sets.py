@@ -163,11 +163,13 @@ def largest(
 
 
 def series(low: int, high: int) -> tuple[int, ...]:
-    """Tops of the buckets of the sizes from `low` to `high`: 2^k and 3 * 2^k, so that no size is
-    padded by more than a half of it; those below a small part of `high` are one bucket.
+    """Tops of the buckets of the sizes from `low` to `high`: four for each doubling from 16 on, two
+    below, so that few sizes are padded by more than a quarter of themselves; those below a small
+    part of `high` are one bucket.
     """
-    powers = (2**k for k in range(high.bit_length()))
-    tops = sorted({top for power in powers for top in (power, power * 3)})
+    powers = [2**k for k in range(high.bit_length())]
+    finer = {power * step // 4 for power in powers if power >= 16 for step in (5, 7)}
+    tops = sorted(finer.union(*((power, power * 3 // 2) for power in powers)))
     return (*(top for top in tops if max(low, high // _FINEST) <= top < high), high)
 
 
