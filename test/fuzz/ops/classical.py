@@ -92,7 +92,10 @@ def scaler(g: Maker, op: str) -> None:
 
 @generator("Normalizer", domain=ML)
 def normalizer(g: Maker, op: str) -> None:
-    g.node(op, [_rows(g, op, integers=True)], domain=ML, norm=g.pick(["MAX", "L1", "L2"]))
+    x, norm = _rows(g, op, integers=True), g.pick(["MAX", "L1", "L2"])
+    if norm == "MAX":  # the standard's words mean the largest number, its reference takes abs of all
+        (x,) = g.node("Abs", [x])
+    g.node(op, [x], domain=ML, norm=norm)
 
 
 @generator("Imputer", domain=ML)
