@@ -93,7 +93,7 @@ def scaler(g: Maker, op: str) -> None:
 @generator("Normalizer", domain=ML)
 def normalizer(g: Maker, op: str) -> None:
     x, norm = _rows(g, op, integers=True), g.pick(["MAX", "L1", "L2"])
-    if norm == "MAX":  # the standard's words mean the largest number, its reference takes abs of all
+    if norm == "MAX":  # by the standard's words; its reference takes absolute values
         (x,) = g.node("Abs", [x])
     g.node(op, [x], domain=ML, norm=norm)
 
