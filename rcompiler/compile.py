@@ -111,7 +111,7 @@ def compile_onnx(
             Of a symbolic dim of which nothing is said the sizes are 1 to 8, where it is the first
             of an input, else 1 to 128.
         buckets: of symbolic dims with a range, the greatest size of each bucket; None for four
-            between a size and twice of it. Of one bucket alone there is one program, and no BucketedModel.
+            from a size to twice of it. Of one bucket there is one program, and no BucketedModel.
         values: arrays by the names of inputs that are to be constants; they are no longer inputs.
         bounds: of results whose number is known at run time only (those of NonZero,
             NonMaxSuppression, Compress, Unique, and of TopK where k is no constant) the most that
