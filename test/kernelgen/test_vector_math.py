@@ -73,6 +73,14 @@ def test_at_the_ends(function: str):
     assert (np.signbit(found) == np.signbit(exact))[finite].all()
 
 
+@pytest.mark.parametrize("features", FEATURES, ids=str)
+def test_exp_of_what_is_far_below_is_0(features: CpuFeatures):
+    """As the scores are that a mask takes away."""
+    below = [-104, -150, -999.5, -1000, -1000.5, -1e4, -1e30, -3.4028235e38, -np.inf]
+    x = np.float32(below * 8)
+    assert run("exp", x, features).tobytes() == bytes(x.nbytes)
+
+
 def test_exp_underflows_gradually():
     x = np.linspace(-104, -87, 10_001).astype(np.float32)
     found = run("exp", x, CpuFeatures(16, HAS_FMA)).astype(np.float64)
