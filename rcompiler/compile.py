@@ -232,7 +232,8 @@ def compile_onnx(
             "out, or compile for each alone"
         )
     model = proto = load(model)
-    shapes, buckets = with_defaults(proto, shapes, buckets, values or ())
+    fixed = values if isinstance(values, Mapping) else ()
+    shapes, buckets = with_defaults(proto, shapes, buckets, fixed)
     sizes = sizes_of(proto, shapes, buckets)
     if sizes is not None and state:
         raise CompilerError(

@@ -23,6 +23,7 @@ from rcompiler.passes import Element
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.constants.model_context import ModelContext, context_of
 from rcompiler.runtime.deferred import Constant, whole
+from rcompiler.support.extent import Symbol
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,23 @@ class S3:
     constants: dict[str, np.ndarray]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    counts: tuple[Symbol, ...] = ()
 
     def __call__(self, *arrays: np.ndarray, seed: int = 0) -> list[np.ndarray]:
         """The model's outputs as the text says; seed: the order of what may be in any order."""
         kept = [to_storage(a, t.dtype) for a, t in zip(arrays, self.inputs, strict=True)]
         with parsed(self.text) as module:
             found = function_results(module, kept, self.constants, seed)
-        # behind the outputs are checks of indices
+        # behind the outputs are the sizes that the model computes, and behind these checks
+        told = zip(self.counts, found[len(self.outputs) :], strict=False)
+        counts = {symbol.name: int(number) for symbol, number in told}
         outputs = zip(found, self.outputs, strict=False)
-        return [array.view(numpy_dtype(output.dtype)) for array, output in outputs]
+        return [_there(array.view(numpy_dtype(t.dtype)), t, counts) for array, t in outputs]
+
+
+def _there(array: np.ndarray, tensor: TensorSpec, counts: Mapping[str, int]) -> np.ndarray:
+    """The part of a result that is there."""
+    return array[tuple(slice(e.at(counts) if e else None) for e in tensor.extents)]
 
 
 @contextmanager
@@ -73,4 +82,4 @@ def s3_of(
         text = module.operation.get_asm()
         constants = context_of(module.operation).arrays
     arrays = {key: whole(array) for key, array in constants.items()}
-    return S3(text, arrays, imported.inputs, imported.outputs)
+    return S3(text, arrays, imported.inputs, imported.outputs, imported.counts)
