@@ -47,8 +47,8 @@ def _pairs(uses: Uses) -> tuple[Ints, Ints]:
     one, two = neighbours(uses.low, uses.high, uses.value, uses.writes, uses.place)
     twice = uses.writes[one] & uses.writes[two] & (uses.value[one] == uses.value[two])
     forbid(twice, "task", "two operators write one value")
-    known = uses.operator[one] < 0  # what is there from the start is over before all others
-    one, two = one[~known], two[~known]
+    # what is there from the start is over before all others
+    one, two = (each[uses.operator[one] >= 0] for each in (one, two))
     own = np.flatnonzero(uses.writes & ~uses.disjoint & (uses.run < 0))
     return np.append(one, own), np.append(two, own)
 

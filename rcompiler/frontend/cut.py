@@ -141,11 +141,11 @@ class _Walk(Interpreter):
             self.main = frame
         super().nodes(nodes, frame)
 
-    def _after_gap(self, call: Call, error: CompilerError) -> list[Any]:
+    def after_gap(self, call: Call, error: CompilerError) -> list[Any]:
         op, gap = op_name(call.node), error.gap
         mine = op in self._names or call.node.op_type in self._names
         if not mine or not isinstance(error, UnsupportedOp) or gap is None:
-            return super()._after_gap(call, error)
+            return super().after_gap(call, error)
         if call.frame is not self.main:
             remedy = "A fallback stands for a node of the graph itself: take it out of the body"
             raise UnsupportedOp(replace(gap, remedy=remedy))

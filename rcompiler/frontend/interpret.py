@@ -110,7 +110,7 @@ class Interpreter:
             try:
                 results = self.node(call)
             except (UnsupportedOp, ShapeError) as error:
-                results = self._after_gap(call, at_node(error, node, name))
+                results = self.after_gap(call, at_node(error, node, name))
             results += [None] * (len(node.output) - len(results))
             for i, (output, result) in enumerate(zip(node.output, results, strict=False)):
                 if output:
@@ -307,7 +307,7 @@ class Interpreter:
         if value.gap is not None:
             self.note(UnsupportedOp(value.gap), op)
 
-    def _after_gap(self, call: Call, error: CompilerError) -> list[Any]:
+    def after_gap(self, call: Call, error: CompilerError) -> list[Any]:
         self.note(error, qualified(call.node))
         self._look_inside(call)
         return self._inferred(call)

@@ -185,7 +185,10 @@ def _set(name: str, given: Any) -> tuple[int, ...] | range | None:
     """A set of sizes; None for anything else, which is checked where it is read."""
     if isinstance(given, range) and given.step == 1:
         if not len(given) or given[0] < 0:
-            raise ShapeError(f"shapes['{name}']={given!r} has no sizes; give range(1, most + 1)")
+            raise ShapeError(
+                f"shapes['{name}'] is {given!r}; a range of sizes has a least one that is not "
+                "negative, as range(1, 513) for 1 to 512"
+            )
         return given
     if not isinstance(given, tuple | list | range | set | frozenset):
         return None

@@ -18,7 +18,15 @@ from rcompiler.tools import models
 # Packages of ours that running a saved model may import.
 NEEDED = {
     *("certified", "checker", "device", "errors", "gpu_devices", "html_table"),
-    *("installed", "model", "model_views", "report", "runtime"),  # installed: says what is not here
+    *(
+        "extent",
+        "installed",
+        "loading",
+        "model",
+        "model_views",
+        "report",
+        "runtime",
+    ),  # installed: says what is not here
 }
 STAGES = ("linalg", "rtask", "rkernel", "vdevice", "llvm", "asm")
 

@@ -16,7 +16,7 @@ from rcompiler.tools import models
 
 _LOAD = """if True:
     import resource, sys
-    import rcompiler.model
+    import rcompiler.loading
     from rcompiler.errors import DeviceError
     pages = int(open("/proc/self/statm").read().split()[0])
     limit = pages * 4096 + (int(sys.argv[2]) << 20)

@@ -256,7 +256,7 @@ def test_all_that_is_refused_is_listed():
 def test_a_size_that_is_needed_while_compiling_is_named():
     model = parsed(
         "float[seq] x, float[8] z",
-        "n = Shape(x) h = Constant<value_ints=[2]>() k = Div(n, h) y, i = TopK(z, k)",
+        "n = Shape(x) h = Constant<value_ints=[2]>() k = Div(n, h) y = Tile(z, k)",
         "float[o] y",
     )
     with pytest.raises(UnsupportedOp, match="depends on the size of seq") as refused:

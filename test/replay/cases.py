@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from onnx import ModelProto
 from support.quantised_networks import convolutions, products
-from support.short_networks import dynamic_products, half_block
+from support.short_networks import counted, dynamic_products, half_block
 from support.small_networks import FORMS, LOOPS, SMALL
 
 from rcompiler.device.cpu import cpu_device
@@ -59,6 +59,7 @@ SHORT: Mapping[str, Callable[[], ModelProto]] = {
     "quantised_products": lambda: products(50, 192)[0],
     "dynamic_products": lambda: dynamic_products(33, 100),
     "half_block": lambda: half_block(33, 48),
+    "counted": lambda: counted(9),
 }
 _SHORT_TARGETS = (*CPUS, *_WORDS, "cuda:h200")
 
@@ -118,6 +119,7 @@ def cases() -> dict[str, Case]:
         for target in ("cpu-v3", *_WORDS)
         for precision in get_args(CpuPrecision)[1:]
     ]
+    found += [Case("counted", target, settings={"bounds": {"kept": 4}}) for target in _EVERYWHERE]
     named = {case.name: case for case in found}
     assert len(named) == len(found)
     return named

@@ -2,7 +2,7 @@
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
 from support.quantised_networks import Network
 
 
@@ -35,3 +35,15 @@ def half_block(rows: int, depth: int) -> onnx.ModelProto:
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.elem_type = TensorProto.FLOAT16
     return model
+
+
+def counted(size: int) -> onnx.ModelProto:
+    """The numbers of a vector that are above 0, which only a run tells, each times two."""
+    return parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["": 21]> counted (float[{size}] x) => (float[n] y) {{
+          zero = Constant<value_float=0.0>()
+          above = Greater(x, zero)
+          kept = Compress<axis=0>(x, above)
+          y = Add(kept, kept)
+        }}"""
+    )

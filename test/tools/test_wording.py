@@ -61,8 +61,8 @@ def test_messages(python, shell):
 
 def test_gaps_name_options(tool, reshaped):
     save("dynamic.onnx", [helper.make_node("Relu", ["x"], ["y"])],
-         [("x", TensorProto.FLOAT, ["n", 3])], [("y", TensorProto.FLOAT, ["n", 3])])  # fmt: skip
-    for model, option in (("dynamic", "--shapes=n=N"), ("reshaped", "--values=s=FILE.npy")):
+         [("x", TensorProto.FLOAT, [None, 3])], [("y", TensorProto.FLOAT, [None, 3])])  # fmt: skip
+    for model, option in (("dynamic", "--shapes=x=DIMS"), ("reshaped", "--values=s=FILE.npy")):
         checked, compiled = (
             tool(rc_compile.main, f"{model}.onnx", *more) for more in (["--check"], [])
         )

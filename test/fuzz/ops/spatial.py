@@ -122,7 +122,7 @@ def suppression(g: Maker, op: str) -> None:
     scores = data(g, ranks / 64 + 0.1, "float32")
     given = [data(g, np.array([g.int(1, 4)], np.int64), "int64")]
     if g.chance(0.7):
-        given.append(data(g, np.array([g.random.uniform(0.2, 0.8)]), "float32"))
+        given.append(data(g, np.array([g.random.uniform(0.2, 0.8)], np.float32), "float32"))
         if g.chance(0.5):
-            given.append(data(g, np.array([0.2]), "float32"))
+            given.append(data(g, np.array([0.2], np.float32), "float32"))
     g.node(op, [boxes(g, batch, count), scores, *given], center_point_box=g.pick([None, 0, 1]))
