@@ -112,14 +112,14 @@ def boxes(g: Maker, batch: int, count: int) -> Value:
     """[batch, count, 4] of float32: corners of boxes in [0, 1]."""
     first = g.numbers.uniform(0, 0.7, (batch, count, 2))
     extent = g.numbers.uniform(0.05, 0.3, (batch, count, 2))
-    return data(g, np.concatenate([first, first + extent], 2), "float32")
+    return data(g, np.concatenate([first, first + extent], 2).astype(np.float32), "float32")
 
 
 @generator("NonMaxSuppression")
 def suppression(g: Maker, op: str) -> None:
     batch, classes, count = g.int(1, 2), g.int(1, 2), g.int(1, 8)
     ranks = g.numbers.permutation(batch * classes * count).reshape(batch, classes, count)
-    scores = data(g, ranks / 64 + 0.1, "float32")
+    scores = data(g, (ranks / 64 + 0.1).astype(np.float32), "float32")
     given = [data(g, np.array([g.int(1, 4)], np.int64), "int64")]
     if g.chance(0.7):
         given.append(data(g, np.array([g.random.uniform(0.2, 0.8)], np.float32), "float32"))
