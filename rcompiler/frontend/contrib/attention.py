@@ -311,7 +311,8 @@ def _packed(n: Node, heads: int) -> Heads:
 def _decoder_step(n: Node) -> Result:
     """One step: of its own keys behind those of earlier steps, in a buffer that they share with the
     results or not, or of the keys of an encoder; not of beams."""
-    if n.has("cache_indirection"):
+    width = n.const("beam_width") if n.has("beam_width") else np.ones(1)
+    if n.has("cache_indirection") or width is None or (width != 1).any():
         raise n.refuse("beams are not translated", "Reorder the keys with Gather")
     batch, steps, columns = n.shape("query", 3)
     heads, dtype = n.attr("num_heads"), n.dtype("query")
