@@ -262,6 +262,12 @@ REFUSED = [
     ("RotaryEmbedding", TURNED["positions"][0], {"scale": 2.0}, "scale is not"),
     ("RotaryEmbedding", TURNED["positions"][0], {"is_packed_batching": 1}, "packed batches"),
     ("DecoderMaskedMultiHeadAttention", OWN, HEADS_3, "one query is a step"),
+    (
+        "DecoderMaskedMultiHeadAttention",
+        [*STEP, None, None, *EARLIER, i32(4), i32(2)],
+        HEADS_3,
+        "beams are not",
+    ),
     ("RelativePositionBias", [f(8, 3), i32(4), i32(4)], {"max_distance": 20}, "must be known"),
 ]  # fmt: skip
 
