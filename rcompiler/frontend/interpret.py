@@ -142,10 +142,7 @@ class Interpreter:
         try:
             return list(handler(call))
         except SizeAtRunTime as error:
-            raise call.refuse(
-                f"it is not translated for sizes that are known at run time: {error}",
-                "Give sizes in shapes, in the place of ranges",
-            ) from error
+            raise call.refuse(f"{error.reason}: {error}", error.remedy) from error
         except _MISFITS as error:
             raise InvalidModel(
                 f"node '{call.name}' ({call.node.op_type}) does not fit its operator: "

@@ -27,6 +27,9 @@ class SizeAtRunTime(Exception):
     The interpreter makes a refusal of it that names the node.
     """
 
+    reason = "it is not translated for sizes that are known at run time"
+    remedy = "Give sizes in shapes, in the place of ranges"
+
 
 class Value:
     """A tensor: SSA name, static shape, element type; ``const`` when known while compiling.

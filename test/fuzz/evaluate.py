@@ -42,14 +42,15 @@ EXACT = frozenset(
     "Squeeze TensorScatter Tile TopK Transpose Trilu Unique Unsqueeze Where Xor".split()
 )
 _PRODUCTS = frozenset(
-    "MatMul Gemm Conv ConvTranspose DeformConv Einsum LSTM GRU RNN Attention DFT STFT".split()
+    "MatMul Gemm Conv ConvTranspose DeformConv Einsum LSTM GRU RNN Attention DFT STFT "
+    "LinearClassifier LinearRegressor SVMClassifier SVMRegressor".split()
 )
 # Their errors are as large as those of their largest results: what they add up is larger, or they
 # compute with tables of sines, positions and weights.
 _ABSOLUTE = frozenset(
     "AffineGrid BlackmanWindow DFT DeformConv GridSample HammingWindow HannWindow LogSoftmax "
     "SoftmaxCrossEntropyLoss "
-    "MelWeightMatrix Resize RoiAlign STFT".split()
+    "MelWeightMatrix Resize RoiAlign STFT SVMClassifier SVMRegressor".split()
 )
 # They take roots of sums of squares, which are nothing for numbers below the root of the least one.
 _SQUARES = frozenset("GlobalLpPool LpNormalization LpPool ReduceL2".split())
@@ -240,6 +241,8 @@ def _run(node: NodeProto, needed: Mapping[str, Any], opsets: Mapping[str, int]) 
     if node.op_type == "RoiAlign" and (operands[2] < 0).any():
         # the reference counts it from the end, as numpy does
         raise IndexError("the number of an image is below that of the first one")
+    if node.op_type == "TopK" and (operands[1] < 0).any():
+        raise IndexError("fewer elements than none")  # the reference takes none
     results = _runner(_spelled(node), needed, opsets).run(None, dict(needed))
     raw = node.op_type == "Attention" and len(node.output) > 3 and node.output[3]
     if raw and "softcap" in attributes and not attributes.get("qk_matmul_output_mode"):

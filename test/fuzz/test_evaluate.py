@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
@@ -274,6 +275,40 @@ def test_the_image_of_a_region_is_not_counted_from_the_end():
     for number in (-1, 2):
         with pytest.raises(evaluate.Unjudged) as error:
             evaluate.apply(node, {**operands, "at": np.array([number])}, {"": 22})
+        assert isinstance(error.value.__cause__, IndexError)
+
+
+def test_products_inside_of_classifiers_round_as_the_precision_says():
+    """bf16 keeps eight bits of the factors of a support vector machine."""
+    rng = np.random.default_rng(3)
+    node = helper.make_node(
+        "SVMClassifier", ["x"], ["label", "y"], domain="ai.onnx.ml", classlabels_ints=[0, 1, 2],
+        coefficients=rng.standard_normal(12).tolist(), kernel_type="LINEAR", rho=[0.1, 0.2, 0.3],
+        support_vectors=rng.standard_normal(48).tolist(), vectors_per_class=[2, 2, 2],
+    )  # fmt: skip
+    infos = [helper.make_tensor_value_info(n, t, s) for n, t, s in
+             (("x", 1, [5, 8]), ("label", 7, [5]), ("y", 1, [5, 3]))]  # fmt: skip
+    opsets = [helper.make_opsetid("", 22), helper.make_opsetid("ai.onnx.ml", 5)]
+    graph = helper.make_graph([node], "g", infos[:1], infos[1:])
+    feeds = {"x": rng.standard_normal((5, 8)).astype(np.float32)}
+    case = graphs.Case(helper.make_model(graph, opset_imports=opsets), feeds, {"precision": "bf16"})
+    right = evaluate.evaluate(case.model, case.feeds)
+    rounded = np.float32(feeds["x"].astype(ml_dtypes.bfloat16))
+    ours = evaluate.evaluate(case.model, {"x": rounded})
+    results = {"label": right["label"], "y": ours["y"].astype(np.float32)}
+    assert judge.compared(case, results, lambda stage: None).status == "ok"
+    exact = replace(case, options={"precision": "f32"})
+    assert judge.compared(exact, results, lambda stage: None).status == "wrong"
+
+
+def test_a_count_below_none_is_an_error():
+    node = helper.make_node("TopK", ["x", "k"], ["y", "at"])
+    x = np.array([1.0, 3.0, 2.0])
+    (y, at) = evaluate.apply(node, {"x": x, "k": np.array([2])}, {"": 22})
+    assert list(y) == [3, 2] and list(at) == [1, 2]
+    for count in (-1, 4):
+        with pytest.raises(evaluate.Unjudged) as error:
+            evaluate.apply(node, {"x": x, "k": np.array([count])}, {"": 22})
         assert isinstance(error.value.__cause__, IndexError)
 
 

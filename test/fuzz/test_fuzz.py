@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, parser
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -208,6 +208,16 @@ def test_errors_are_told_apart(error, status):
         raise error
 
     assert judge.judge(case_with("Relu"), compile=fails).status == status
+
+
+def test_a_count_that_fits_by_chance_is_no_finding():
+    """Two elements of this operand are not zero; of others there are not."""
+    text = """<ir_version: 10, opset_import: ["": 21]>
+        g (int64[2, 3] x, int64[2, 3] w) => (int64[2, 3] y) { at = NonZero(x) y = MatMul(at, w) }"""
+    x = np.int64([[0, 1, 0], [0, 0, 4]])
+    case = graphs.Case(parser.parse_model(text), {"x": x, "w": x})
+    found = judge.judge(case)
+    assert found.status == "no graph" and "are contracted" in found.reason
 
 
 def test_crashes_and_hangs_are_outcomes(monkeypatch, tmp_path, capsys):

@@ -17,7 +17,7 @@ from rcompiler.errors import Gap, UnsupportedOp
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.sized import bare
-from rcompiler.frontend.value import Extents
+from rcompiler.frontend.value import Extents, SizeAtRunTime
 from rcompiler.support.extent import Size
 
 Results = Value | Sequence[Value | Gap | None]
@@ -64,9 +64,8 @@ def is_partial(value: Any) -> bool:
 
 def refusal(ctx: Context, why: str = "") -> UnsupportedOp:
     """``raise refusal(ctx)``: a node that is translated for sizes that are known, only."""
-    reason = "it is not translated for sizes that are known at run time"
-    remedy = "Give sizes in shapes, in the place of ranges"
-    return UnsupportedOp(ctx.gap(f"{reason}: {why}" if why else reason, remedy))
+    reason = f"{SizeAtRunTime.reason}: {why}" if why else SizeAtRunTime.reason
+    return UnsupportedOp(ctx.gap(reason, SizeAtRunTime.remedy))
 
 
 def as_usual(ctx: Context, lower: Lowering) -> Results:
