@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,45 +15,21 @@ from rcompiler.errors import Gap, InvalidModel, ShapeError, UnsupportedOp
 
 from . import dtypes, load
 from .builder import Builder, Value
+from .operator_table import OperatorTable
 from .value import SIZE_OF
 
 Lowering = Callable[["Context"], "Value | Sequence[Value | Gap | None]"]
-_TABLE: dict[tuple[str, str], Lowering] = {}
+_TABLE: OperatorTable[Lowering] = OperatorTable("rcompiler.frontend.ops", "lowerings")
+
+find = _TABLE.find
+names = _TABLE.names
 
 
 def lowering(*ops: str, domain: str = "") -> Callable[[Lowering], Lowering]:
     """Register ``fn(ctx) -> Value | list[Value]`` for one or more ops of a domain. In place of a
     result that is not made the list has None, or a `Gap` that says why to who reads it.
     """
-
-    def register(fn: Lowering) -> Lowering:
-        for op in ops:
-            if (op, domain) in _TABLE:
-                raise ValueError(f"{op}: two lowerings")
-            _TABLE[op, domain] = fn
-        return fn
-
-    return register
-
-
-@cache
-def _load() -> None:
-    from . import ops as package
-
-    for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
-        importlib.import_module(f"{package.__name__}.{module}")
-
-
-def find(op: str, domain: str) -> Lowering | None:
-    """The lowering of an op, from the modules in ``ops/``."""
-    _load()
-    return _TABLE.get((op, "" if domain == "ai.onnx" else domain))
-
-
-def names() -> list[tuple[str, str]]:
-    """All (op, domain) that have a lowering."""
-    _load()
-    return sorted(_TABLE)
+    return _TABLE.register(*ops, domain=domain)
 
 
 class InputType(NamedTuple):

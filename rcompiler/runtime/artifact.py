@@ -53,6 +53,7 @@ from rcompiler.runtime.program import (
 from rcompiler.runtime.sizes import check_sizes
 from rcompiler.runtime.storage import Storage
 from rcompiler.runtime.untrusted import integer, string
+from rcompiler.runtime.writable import Writable
 from rcompiler.support.extent import Symbol
 
 __all__ = ["Artifact", "KernelEntry", "Program", "Tensor"]
@@ -67,7 +68,7 @@ _DECISIVE = ("clocks", "code", "tables", WEIGHTS)  # sections
 
 
 @dataclass(frozen=True, eq=False)
-class Artifact:
+class Artifact(Writable):
     """Everything that is needed to run a model.
 
     Attributes:
@@ -237,26 +238,6 @@ class Artifact:
             there = ", ".join(self.stages) or "none"
             raise ArtifactError(f"artifact: it carries no stage '{name}'; it has: {there}")
         return self.stages[name]
-
-    def save(self, path: str | Path) -> None:
-        """Write the file, atomically; equal artifacts give equal bytes.
-
-        Args:
-            path: of the file, by custom with the suffix `.rcx`.
-
-        Raises:
-            ArtifactError: it cannot be written; what was there before is untouched.
-        """
-        container.write(Path(path), *self._whole())
-
-    def to_bytes(self) -> bytes:
-        """What `save` would write.
-
-        Raises:
-            DeviceError: there is not enough memory.
-        """
-        with room_for("the bytes of the model"):
-            return container.packed(*self._whole())
 
     @staticmethod
     def load(

@@ -26,6 +26,7 @@ from rcompiler.runtime.artifact import BUCKETS, WEIGHTS, Artifact
 from rcompiler.runtime.container import MappedFile, shown
 from rcompiler.runtime.memory import room_for
 from rcompiler.runtime.untrusted import integer, string, strings
+from rcompiler.runtime.writable import Writable
 
 MOST_PROGRAMS = 64
 FOLLOWS = -1  # in the place of a symbol
@@ -35,7 +36,7 @@ Interval = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class Family(Writable):
     """Programs of one model.
 
     Attributes:
@@ -168,26 +169,6 @@ class Family:
             size if symbol is None else "?" if symbol == FOLLOWS else self.symbols[symbol]
             for size, symbol in zip(first[number].shape, self.axes[number], strict=True)
         )
-
-    def save(self, path: str | Path) -> None:
-        """Write the file, atomically; equal families give equal bytes.
-
-        Args:
-            path: of the file.
-
-        Raises:
-            ArtifactError: it cannot be written; what was there before is untouched.
-        """
-        container.write(Path(path), *self._whole())
-
-    def to_bytes(self) -> bytes:
-        """What `save` would write.
-
-        Raises:
-            DeviceError: there is not enough memory.
-        """
-        with room_for("the bytes of the model"):
-            return container.packed(*self._whole())
 
     def _whole(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and sections of the file."""

@@ -129,7 +129,7 @@ def test_the_first_wrong_node_is_named(tmp_path, monkeypatch, capsys):
     assert rc_run.main([str(path), "--debug=nodes", "--eus=1"]) == 0
     assert capsys.readouterr().out.count("right") == 3
     assert registry.find("MatMul", "") is not registry.find("Exp", "")
-    monkeypatch.setitem(registry._TABLE, ("MatMul", ""), registry.find("Exp", ""))
+    monkeypatch.setitem(registry._TABLE._entries, ("MatMul", ""), registry.find("Exp", ""))
     assert rc_run.main([str(path), "--debug=nodes", "--eus=1"]) == 1
     said = capsys.readouterr()
     assert said.out.count("WRONG") == 2

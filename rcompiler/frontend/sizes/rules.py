@@ -6,15 +6,13 @@ is no answer by mistake.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from rcompiler.errors import Gap, UnsupportedOp
 from rcompiler.frontend.builder import Value
+from rcompiler.frontend.operator_table import OperatorTable
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.sized import bare
 from rcompiler.frontend.value import Extents, SizeAtRunTime
@@ -22,34 +20,14 @@ from rcompiler.support.extent import Size
 
 Results = Value | Sequence[Value | Gap | None]
 Rule = Callable[[Context, Lowering], Results]
-_TABLE: dict[tuple[str, str], Rule] = {}
+_TABLE: OperatorTable[Rule] = OperatorTable("rcompiler.frontend.sizes", "rules")
+
+find = _TABLE.find
 
 
 def rule(*ops: str, domain: str = "") -> Callable[[Rule], Rule]:
     """Register ``fn(ctx, lower)`` for one or more operators; `lower` is their usual translation."""
-
-    def register(fn: Rule) -> Rule:
-        for op in ops:
-            if (op, domain) in _TABLE:
-                raise ValueError(f"{op}: two rules")
-            _TABLE[op, domain] = fn
-        return fn
-
-    return register
-
-
-@cache
-def _load() -> None:
-    from rcompiler.frontend import sizes as package
-
-    for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
-        importlib.import_module(f"{package.__name__}.{module}")
-
-
-def find(op: str, domain: str) -> Rule | None:
-    """The rule of an operator."""
-    _load()
-    return _TABLE.get((op, domain))
+    return _TABLE.register(*ops, domain=domain)
 
 
 def concerns(value: Any) -> bool:

@@ -1,0 +1,40 @@
+"""What is written as one file."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rcompiler.runtime import container
+from rcompiler.runtime.memory import room_for
+
+
+class Writable(ABC):
+    """It can be saved."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, atomically; equal models give equal bytes.
+
+        Args:
+            path: of the file, by custom with the suffix `.rcx`.
+
+        Raises:
+            ArtifactError: it cannot be written; what was there before is untouched.
+        """
+        container.write(Path(path), *self._whole())
+
+    def to_bytes(self) -> bytes:
+        """What `save` would write.
+
+        Raises:
+            DeviceError: there is not enough memory.
+        """
+        with room_for("the bytes of the model"):
+            return container.packed(*self._whole())
+
+    @abstractmethod
+    def _whole(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Header and sections of the file."""
