@@ -46,11 +46,14 @@ def _seeds(options: argparse.Namespace) -> Iterator[str]:
     turns = [kind for kind in asked for _ in range(kinds.SHARES[kind] if not options.kinds else 1)]
     print(f"seeds from {first} on, of {', '.join(asked)}", flush=True)
     end = time.monotonic() + options.seconds
-    cases = min(options.cases, sweep.size()) if asked == ["sweep"] else options.cases
-    for i in range(cases):
+    seeds: Sequence[int] = range(first, first + options.cases)
+    if asked == ["sweep"]:
+        seeded = options.new_seeds or options.commit_seeds
+        seeds = (sweep.turn(first) if seeded else range(sweep.size()))[: options.cases]
+    for i, seed in enumerate(seeds):
         if time.monotonic() > end:
             return
-        yield f"{turns[i % len(turns)]}:{first + i}"
+        yield f"{turns[i % len(turns)]}:{seed}"
 
 
 def _first(options: argparse.Namespace) -> int:

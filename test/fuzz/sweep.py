@@ -57,6 +57,20 @@ def size() -> int:
     return len(pairs()) * len(TARGETS)
 
 
+def turn(seed: int) -> list[int]:
+    """The numbers of the cases of one turn: each operator with each type, for two targets. Seeds
+    that follow one another take the targets in turn, so that as many of them as there are targets
+    have had every case twice."""
+    each, other = len(TARGETS), max(len(TARGETS) // 2, 1)
+    return sorted(
+        {
+            pair * each + (pair + seed + shift) % each
+            for pair in range(len(pairs()))
+            for shift in (0, other)
+        }
+    )
+
+
 def sweep(number: int, targets: Sequence[str], report: Report) -> Outcome:
     """The case of that number: pairs in their order, each for all targets that begin with one of
     `targets`."""

@@ -400,6 +400,16 @@ def test_the_sweep_reaches_operators_with_each_type():
         assert dtype in {dtypes.name_of(array) for array in case.feeds.values()}
 
 
+def test_the_sweep_takes_turns_at_targets():
+    """In each turn all operators and types, in as many turns as there are targets all cases."""
+    count = len(sweep.TARGETS)
+    turns = [sweep.turn(seed) for seed in range(7, 7 + count)]
+    pairs = len(sweep.pairs())
+    assert all({n // count for n in turn} == set(range(pairs)) for turn in turns)
+    assert all(len(turn) == pairs * min(count, 2) for turn in turns)
+    assert {n for turn in turns for n in turn} == set(range(sweep.size()))
+
+
 def test_the_sweep_takes_each_target_once():
     cases = range(4 * len(sweep.TARGETS))
     assert sweep.TARGETS[-1] == "cuda:emulated" and len(set(sweep.TARGETS)) == len(sweep.TARGETS)
