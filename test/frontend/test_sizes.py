@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from sized import assert_as_exact, feeds_of, parsed, sized_answers
 
-from rcompiler.errors import UnsupportedOp
+from rcompiler.errors import ShapeError, UnsupportedOp
 from rcompiler.frontend import check, import_onnx
 
 SEQ = {"seq": range(1, 8)}
@@ -251,6 +251,19 @@ def test_all_that_is_refused_is_listed():
     gaps = check(model, {"seq": range(1, 9)})
     assert [gap.op for gap in gaps] == ["Det", "Reshape", "Squeeze"]
     assert {gap.remedy for gap in gaps} == {"Give sizes in shapes, in the place of ranges"}
+
+
+@pytest.mark.parametrize("body, may, cannot", [
+    ("k = Constant<value_ints=[2, {}]>() y = Reshape(x, k)", 4, 9),
+    ("k = Constant<value_ints=[1]>() y = Squeeze(x, k)", 1, 3),
+    ("k = Constant<value_ints=[{}, 2]>() y, z = Split<axis=1>(x, k)", 3, 9),
+])  # fmt: skip
+def test_what_fits_some_sizes_is_refused_and_what_fits_none_is_wrong(body, may, cannot):
+    low = cannot if "Squeeze" in body else 1
+    for number, first, error in (may, 1, UnsupportedOp), (cannot, low, ShapeError):
+        model = parsed("float[2, seq] x", body.format(number), "float[o, p] y", 21)
+        with pytest.raises(error):
+            import_onnx(model, {"seq": range(first, 8)})
 
 
 def test_a_size_that_is_needed_while_compiling_is_named():

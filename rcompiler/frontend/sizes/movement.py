@@ -25,7 +25,16 @@ from rcompiler.support.extent import (
     product,
 )
 
-from .rules import Results, as_usual, need_along, need_whole, of_whole, rule, sizes_of
+from .rules import (
+    Results,
+    as_usual,
+    need_along,
+    need_equal,
+    need_whole,
+    of_whole,
+    rule,
+    sizes_of,
+)
 
 _END = 1 << 31  # and above: to the end of an axis
 
@@ -46,9 +55,8 @@ def _quotient(a: Size, b: Size) -> Size:
 
 
 def _reshaped(ctx: Context, x: Value, sizes: Sequence[Size]) -> Value:
-    if product(sizes) != product(x.sizes):
-        told = ", ".join(map(str, sizes))
-        raise ctx.shape_error(f"{product(x.sizes)} elements do not fit the shape [{told}]")
+    count, told = product(x.sizes), ", ".join(map(str, sizes))
+    need_equal(ctx, product(sizes), count, f"{count} elements do not fit the shape [{told}]")
     return ctx.b.reshape(x, _bounds(sizes), _extents(sizes))
 
 
@@ -80,8 +88,8 @@ def _squeeze(ctx: Context, lower: Lowering) -> Results:
             raise SizeAtRunTime("which axes have one element depends on the sizes")
         axes = [i for i, d in enumerate(x.sizes) if d == 1]
     axes = ctx.axes(axes, x.rank)
-    if any(x.sizes[a] != 1 for a in axes):
-        raise ctx.shape_error(f"axes {axes} are not all of size one")
+    for axis in axes:
+        need_equal(ctx, x.sizes[axis], 1, f"axes {axes} are not all of size one")
     return _reshaped(ctx, x, [d for i, d in enumerate(x.sizes) if i not in axes])
 
 
@@ -111,8 +119,8 @@ def _split(ctx: Context, lower: Lowering) -> Results:
     for size in sizes_of(ctx, 1, "split"):
         parts.append(ctx.b.picked(x, axis, first, size))
         first = size + first
-    if first != x.sizes[axis]:
-        raise ctx.shape_error(f"the parts add up to {first}, not to {x.sizes[axis]}")
+    whole = x.sizes[axis]
+    need_equal(ctx, first, whole, f"the parts add up to {first}, not to {whole}")
     return parts
 
 

@@ -16,7 +16,7 @@ from rcompiler.frontend.operator_table import OperatorTable
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.sized import bare
 from rcompiler.frontend.value import Extents, SizeAtRunTime
-from rcompiler.support.extent import Size
+from rcompiler.support.extent import Size, highest, lowest
 
 Results = Value | Sequence[Value | Gap | None]
 Rule = Callable[[Context, Lowering], Results]
@@ -77,6 +77,16 @@ def sizes_of(ctx: Context, index: int, attribute: str = "", default: Any = None)
     if value is None or value.elements is None:
         return list(ctx.ints(index, attribute, default))
     return list(value.elements.reshape(-1))
+
+
+def need_equal(ctx: Context, a: Size, b: Size, reason: str) -> None:
+    """Refuse sizes that differ, or may differ: of a model that is wrong for all it is an error."""
+    if a == b:
+        return
+    gap = a - b
+    if lowest(gap) <= 0 <= highest(gap):
+        raise refusal(ctx, reason)
+    raise ctx.shape_error(reason)
 
 
 def need_whole(ctx: Context, *indices: int) -> None:
