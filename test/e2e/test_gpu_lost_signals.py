@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from gpu_networks import NETWORKS, compiled
+from turns import in_turn
 
 from rcompiler.emulator.driver import EmulatedDriver
 from rcompiler.errors import DeviceError
@@ -139,6 +140,6 @@ def check(lost: Lost, seed: int | None) -> None:
     assert f"EU {lost.eu} at word {lost.word}" in signallers
 
 
-@pytest.mark.parametrize("number", range(100))
+@pytest.mark.parametrize("number", in_turn(100, 4))
 def test_a_lost_signal(number: int):
     check(cases()[number % len(cases())], number if number % 4 else None)

@@ -14,6 +14,7 @@ from s3 import parsed, s3_of
 from small_networks import SMALL
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
+from turns import in_turn
 
 import rcompiler
 from rcompiler.driver import isolate
@@ -53,7 +54,7 @@ def interpret_instead(monkeypatch, change=lambda text: text, then=()):
     monkeypatch.setattr(isolate, "compiler", lambda: compile_onnx)
 
 
-@pytest.mark.parametrize("number", range(SHARDS))
+@pytest.mark.parametrize("number", in_turn(SHARDS, 4))
 def test_tasks_compute_what_the_operators_are(number, monkeypatch):
     """Tiled, down to register tiles: all tasks, in some order, from results that hold no numbers.
     (That bodies of whole operators are right, their code shows in the same cases.)
