@@ -8,6 +8,11 @@ from measurements import batches, lengths
 from rcompiler.errors import CompilerError
 
 
+def test_buckets_are_cut_as_asked():
+    assert lengths.tops(2, 40) == [4, 6, 8, 12, 16, 24, 32, 40]
+    assert len(lengths.tops(8, 512)) == 53
+
+
 def test_lengths_are_those_of_the_documents():
     found = lengths.lengths(500, 64)
     assert found == lengths.lengths(500, 64) != lengths.lengths(500, 64, seed=1)

@@ -2,11 +2,14 @@
 
     python tools/bench lengths --threads=1
     python tools/bench lengths --most=128 --requests=50 --json=lengths.json
+    python tools/bench lengths --octave=8          # twice as many buckets as by default
 
 The model is BERT-base with a batch and a length of any size. The lengths are those of the
 paragraphs of this project's documents, counted in words and signs. Of each request all engines are
 asked one after the other, in an order that alternates; what comes is compared before. "padded" is
-the program of the greatest length, to which every request is filled up, with a mask.
+the program of the greatest length, to which every request is filled up, with a mask. --octave cuts
+the lengths into so many buckets for each doubling, from four tokens on: a request is padded by less,
+and more programs are compiled.
 """
 
 from __future__ import annotations
@@ -55,6 +58,18 @@ def lengths(count: int, most: int, seed: int = 0) -> list[int]:
     return [int(n) for n in np.random.default_rng(seed).choice(found, count)]
 
 
+def tops(octave: int, most: int) -> list[int]:
+    """Tops of buckets: so many for each doubling, from four tokens on.
+
+    Args:
+        octave: how many.
+        most: the greatest length.
+    """
+    powers = (2**k for k in range(2, most.bit_length()))
+    steps = (power + power * step // octave for power in powers for step in range(octave))
+    return sorted({most, *(n for n in steps if n < most)})
+
+
 def _feeds(length: int, vocabulary: int, rng: np.random.Generator) -> Feeds:
     shape = (1, length)
     return {
@@ -64,12 +79,13 @@ def _feeds(length: int, vocabulary: int, rng: np.random.Generator) -> Feeds:
     }
 
 
-def _engines(proto: ModelProto, most: int, threads: int) -> dict[str, Call]:
+def _engines(proto: ModelProto, most: int, threads: int, octave: int | None) -> dict[str, Call]:
     import rcompiler
 
     doing("rcompiler, in buckets")
     shapes: dict[str, Any] = {"batch": 1, "sequence": range(1, most + 1)}
-    buckets = rcompiler.compile_onnx(proto, shapes=shapes, eus=threads)
+    cut = {"sequence": tops(octave, most)} if octave else None
+    buckets = rcompiler.compile_onnx(proto, shapes=shapes, buckets=cut, eus=threads)
     doing(f"rcompiler, for {most} tokens")
     whole = rcompiler.compile_onnx(proto, shapes={**shapes, "sequence": most}, eus=threads)
 
@@ -105,7 +121,7 @@ def _run(options: argparse.Namespace) -> int:
     proto = models.build(
         "bert_base", axes="dynamic", sequence=options.most, vocabulary=options.vocabulary, **sizes
     )
-    engines = _engines(proto, options.most, options.threads)
+    engines = _engines(proto, options.most, options.threads, options.octave)
     requests = list(_requests(options))
     doing("comparing")
     for feeds in requests:  # which also warms all of them up, at each length
@@ -143,6 +159,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=positive, default=1, metavar="N", help="default: 1")
     parser.add_argument("--most", type=positive, default=512, metavar="N", help="default: 512")
     parser.add_argument("--requests", type=positive, default=200, metavar="N", help="default: 200")
+    parser.add_argument("--octave", type=positive, metavar="N", help="default: by compile_onnx")
     parser.add_argument("--layers", type=positive, metavar="N", help="default: all")
     parser.add_argument("--vocabulary", type=positive, default=30522, help="default: 30522")
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
