@@ -20,6 +20,7 @@ import numpy as np
 
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime import code_section, composite, container, storage
+from rcompiler.runtime.artifact_checks import check_indices, check_kernels, check_states
 from rcompiler.runtime.artifact_header import (
     encoded_program,
     encoded_tensor,
@@ -37,8 +38,6 @@ from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty, room_for
 from rcompiler.runtime.packed_texts import PackedTexts, packed_text
 from rcompiler.runtime.program import (
     MAX_BYTES,
-    MAX_OPERANDS,
-    MAX_WORKSPACE,
     IndexCheck,
     IndexRange,
     KernelEntry,
@@ -47,7 +46,6 @@ from rcompiler.runtime.program import (
     State,
     Tensor,
     check_program,
-    check_range,
     check_tensor,
 )
 from rcompiler.runtime.sizes import check_sizes
@@ -167,57 +165,15 @@ class Artifact(Writable):
             check_tensor(tensor)
         inputs = self.given if self.states else self.inputs
         check_sizes(self.given, inputs, self.outputs, self.counts)
-        integers = {t.name for t in self.inputs if t.dtype in ("int32", "int64")}
-        for each in self.ranges:
-            if each.input not in integers:
-                raise ArtifactError(f"artifact: '{each.input}' is no input with indices")
-            check_range(each.first, each.last, each.reader)
-        for check in self.checks:
-            check_range(check.first, check.last, check.reader)
-        self._check_states()
-        for kernel in self.kernels:
-            if (
-                not self.image.provides(kernel.name)
-                or not 0 <= kernel.outputs <= len(kernel.operand_bytes)
-                or min(kernel.operand_bytes, default=0) < 0
-                or len(kernel.operand_bytes) > MAX_OPERANDS
-                or not 0 <= kernel.workspace <= MAX_WORKSPACE
-                or not all(0 <= number < len(kernel.operand_bytes) for number in kernel.pinned)
-            ):
-                raise ArtifactError(
-                    f"artifact: kernel '{kernel.name}' is not in the code or has impossible "
-                    "operands; compile the model again"
-                )
-        if isinstance(self.image, GpuImage):
-            self.image.check_boxes([len(kernel.operand_bytes) for kernel in self.kernels])
+        check_indices(self.inputs, self.ranges, self.checks)
+        told = len(self.sizes) + len(self.counts)
+        check_states(self.states, self.inputs, self.outputs, told)
+        check_kernels(self.image, self.kernels)
         outer, alignment = (self.inputs, self.written), self.image.INPUT_ALIGNMENT
         pinned = self.image.pinned
         limits = OperandLimits.of(self.arena_bytes, self.constants.size, *outer, alignment, pinned)
         for program in self.programs:
             check_program(program, self.kernels, limits)
-
-    def _check_states(self) -> None:
-        given, returned = len(self.given), len(self.returned)
-        if self.states and (self.sizes or self.counts):
-            raise ArtifactError(
-                "artifact: it has states, and sizes that are known at run time; compile the model "
-                "again"
-            )
-        few = len(self.states) > min(len(self.inputs), len(self.outputs))
-        for number, state in enumerate(self.states):
-            wanted = given + number, returned + number
-            if few or (state.input, state.output) != wanted:
-                raise ArtifactError(
-                    "artifact: its states are not the last of its inputs and outputs; compile the "
-                    "model again"
-                )
-            last, following = self.inputs[state.input], self.outputs[state.output]
-            if (last.shape, last.dtype) != (following.shape, following.dtype):
-                raise ArtifactError(
-                    f"artifact: state '{last.name}' changes its type; compile the model again"
-                )
-        if len({tensor.name for tensor in self.kept}) < len(self.states):
-            raise ArtifactError("artifact: two states have one name; compile the model again")
 
     @cached_property
     def certificate(self) -> str:

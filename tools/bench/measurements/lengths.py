@@ -8,8 +8,8 @@ The model is BERT-base with a batch and a length of any size. The lengths are th
 paragraphs of this project's documents, counted in words and signs. Of each request all engines are
 asked one after the other, in an order that alternates; what comes is compared before. "padded" is
 the program of the greatest length, to which every request is filled up, with a mask. --octave cuts
-the lengths into so many buckets for each doubling, from four tokens on: a request is padded by less,
-and more programs are compiled.
+the lengths into so many buckets for each doubling, from four tokens on: requests are padded by
+less, and more programs are compiled.
 """
 
 from __future__ import annotations
