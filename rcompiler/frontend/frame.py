@@ -18,7 +18,11 @@ from .nodes import opset_of, qualified
 
 @dataclass
 class Frame:
-    """What names mean inside one graph or function body."""
+    """What names mean inside one graph or function body.
+
+    results: of a function body, what the model calls a value that is a result of it; None of a
+    graph, whose values have the names that they have in the model.
+    """
 
     names: dict[str, Any]
     opsets: Mapping[str, int]
@@ -27,6 +31,11 @@ class Frame:
     prefix: str = ""
     uses: Mapping[str, int] = field(default_factory=dict)
     depth: int = 0
+    results: Mapping[str, str] | None = None
+
+    def in_model(self, name: str) -> str:
+        """What a value made here is called in the model; "" where it is one of a body alone."""
+        return name if self.results is None else self.results.get(name, "")
 
     def find(self, name: str) -> Any:
         frame: Frame | None = self

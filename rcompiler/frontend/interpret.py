@@ -225,6 +225,7 @@ class Interpreter:
             list(node.output),
             {a.name: attribute_value(a) for a in node.attribute},
             [call.frame.uses.get(n, 0) for n in node.input],
+            [call.frame.in_model(n) for n in node.output],
         )
         context.need_input_types()
         try:
@@ -267,17 +268,21 @@ class Interpreter:
         names: dict[str, Any] = dict.fromkeys(function.input)
         names.update(zip(function.input, call.inputs, strict=False))
         opsets = {**frame.opsets, **{o.domain: o.version for o in function.opset_import}}
+        uses = count_uses(function.node, function.output)
+        for formal, actual in zip(function.input, node.input, strict=False):
+            uses[formal] = max(uses[formal], frame.uses.get(actual, 0))
+        wanted = list(node.output) + [""] * len(function.output)
         inner = Frame(
             names,
             opsets,
             functions.attributes_of(function, node, call.version),
             None,
             call.name + "/",
-            count_uses(function.node, function.output),
+            uses,
             frame.depth + 1,
+            {o: frame.in_model(n) for o, n in zip(function.output, wanted, strict=False)},
         )
         self.nodes(function.node, inner)
-        wanted = list(node.output) + [""] * len(function.output)
         return [
             inner.find(out) if want and out else None
             for out, want in zip(function.output, wanted, strict=False)

@@ -68,6 +68,7 @@ class Context:
 
     inputs: values, None for an omitted optional one. opset: version of the node's domain.
     outputs: names of the results, "" where not wanted. uses: how many nodes read each input.
+    in_model: what results are called in the model, where the node is one of a function body.
     """
 
     b: Builder
@@ -79,6 +80,7 @@ class Context:
     outputs: list[str]
     attributes: dict[str, Any]
     uses: list[int] = field(default_factory=list)
+    in_model: list[str] = field(default_factory=list)
 
     def updates_state(self, index: int = 0, output: int = 0) -> bool:
         """Whether result ``output`` is the next value of the state that input ``index`` is, and
@@ -86,7 +88,7 @@ class Context:
         """
         if not self.wants(output):
             return False
-        value, result = self.input(index), self.outputs[output]
+        value, result = self.input(index), (self.in_model or self.outputs)[output]
         [name] = [n for v, n in self.b.arguments if v.name == value.name] or [""]
         alone = index < len(self.uses) and self.uses[index] == 1
         return alone and name in self.b.state and self.b.state[name] == result

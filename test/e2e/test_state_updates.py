@@ -90,6 +90,56 @@ def test_what_is_written_does_not_grow_with_the_cache(form):
     assert "rtask.updates" not in copying.stage("rtask")
 
 
+def test_tasks_share_out_what_is_written():
+    """Several tasks: each begins with its own part of the last value, which nobody else writes."""
+    proto = parser.parse_model("""
+    <ir_version: 11, opset_import: ["": 24]>
+    g (float[1,12,1024,64] k, float[1,12,16,64] x, int64[1] at) => (float[1,12,1024,64] kn) {
+      kn = TensorScatter<axis=2>(k, x, at)
+    }
+    """)
+    model = rcompiler.compile_onnx(proto, state={"k": "kn"}, eus=2, cache=False, device="default")
+    assert model.report().operators[-1].tasks > 1
+    assert model.report().note == "state updated in place: k"
+    x = RANDOM.standard_normal((1, 12, 16, 64)).astype(np.float32)
+    model(x=x, at=np.int64([7]))
+    assert np.array_equal(model.state["k"][:, :, 7:23], x)
+    assert not model.state["k"][:, :, 23:].any()
+
+
+INSIDE = """
+    <ir_version: 11, opset_import: ["": 24, "own": 1]>
+    g (float[1,64,8] k, float[1,1,8] x, int64[1] at) => (float[1,64,8] kn, float[1,8] y) {
+      kn, y = own.Step (READS)
+    }
+    <domain: "own", opset_import: ["": 24]>
+    Written (past, new, at) => (written) {
+      written = TensorScatter<axis=1>(past, new, at)
+    }
+    <domain: "own", opset_import: ["": 24, "own": 1]>
+    Step (k, other, x, at) => (n, y) {
+      n = own.Written (k, x, at)
+      axes = Constant<value_ints = [1]>()
+      s = ReduceSum<keepdims=0>(n, axes)
+      t = ReduceSum<keepdims=0>(other, axes)
+      y = Add(s, t)
+    }
+"""
+
+
+@pytest.mark.parametrize(("reads", "updated"), [("k, x, x, at", True), ("k, k, x, at", False)])
+def test_a_function_updates_a_cache_that_nothing_else_reads(reads, updated):
+    proto = parser.parse_model(INSIDE.replace("READS", reads))
+    model = rcompiler.compile_onnx(proto, state={"k": "kn"}, eus=1, cache=False)
+    assert ("rtask.updates" in model.stage("rtask")) == updated
+    oracle, k = ReferenceEvaluator(proto), np.zeros((1, 64, 8), np.float32)
+    for place in (3, 0, 63):
+        x = RANDOM.standard_normal((1, 1, 8)).astype(np.float32)
+        k, y = oracle.run(None, {"k": k, "x": x, "at": np.int64([place])})
+        np.testing.assert_allclose(model(x, np.int64([place]))["y"], y, rtol=1e-5, atol=1e-5)
+    assert np.array_equal(model.state["k"], k)
+
+
 def test_a_cache_that_something_else_reads_is_not_updated():
     proto = parser.parse_model("""
     <ir_version: 11, opset_import: ["": 24]>

@@ -27,10 +27,10 @@ def read_box(
 
     `low`: padding of the result in front of each axis; tiles count from there.
     """
-    rank = len(shape_of(value))
-    if read.at is None or not read.exact:
-        return [(-1, 0, 0, 0)] * rank
-    return [_dim_box(c, tile, grid, traced, low) for c in read.at]
+    at = read.known if read.updated else read.at
+    if at is None or not read.exact:
+        return [(-1, 0, 0, 0)] * len(shape_of(value))
+    return [(-1, 0, 0, 0) if c is None else _dim_box(c, tile, grid, traced, low) for c in at]
 
 
 def _dim_box(

@@ -86,12 +86,15 @@ class Read:
     several ways.
 
     exact: one affine access only. known: coordinates of what is read at computed positions, None
-    for those that are computed; for estimates only, where all such reads are alike.
+    for those that are computed; for estimates only, where all such reads are alike. updated: a
+    loop writes over it, so that each iteration reads nothing of it but its own slab; then `known`
+    is what is read.
     """
 
     at: tuple[Linear, ...] | None
     exact: bool = True
     known: Coordinates | None = None
+    updated: bool = False
 
 
 @dataclass
@@ -257,8 +260,10 @@ class Tracer:
         if not found.work:  # once, not for each result
             found.work.append(Part(cost, frozenset(range(len(shape)))))
         axes = [axis(d) for d in range(len(shape))]
+        over = list(loop.operands)[3:] if UPDATES in loop.attributes else []
         for value, k in self._arguments.items():
-            found.reads[k] = Read(None, known=read_by_loop(loop, value, apart, axes))
+            known = read_by_loop(loop, value, apart, axes)
+            found.reads[k] = Read(None, known=known, updated=value in over)
 
     def _operands(self, generic: Generic, dims: list[Linear]) -> Iterator[_Place]:
         """The operands that a generic reads, each where it does at some loop coordinates."""
