@@ -10,6 +10,10 @@ from .layout import LayoutOps
 from .scalar import Number, Scalar
 from .value import Value
 
+# Rows of a product for which columns are not turned into lines first, as it reads each of these
+# once or so.
+_FEW_ROWS = 4
+
 
 def _multiply_add(dtype: str) -> Callable[[Body, Scalar, Scalar, Scalar], Scalar]:
     """The one contraction body: ``acc + a * b`` in the accumulator's type."""
@@ -69,10 +73,31 @@ class ContractionOps(LayoutOps):
         shape = [*batch, *(a.shape[-2:-1] if rows else ()), *(b.shape[-1:] if columns else ())]
         read_a = ", ".join([*lead(a), *rows, k])
         read_b = ", ".join([*lead(b), k, *columns])
+        if columns and (a.shape[-2] if rows else 1) <= _FEW_ROWS:
+            lying = self._before_turning(b)
+            if lying is not None:
+                b, factor = lying
+                read_b = ", ".join([*lead(b), *columns, k])
+                if factor is not None:
+                    a = self.elementwise(lambda s, x, y: x * y, a, self.reshape(factor, []))
         write = ", ".join(f"d{i}" for i in range(len(shape)))
         return self.contract(
             (a, read_a), (b, read_b), (shape, write), "p" * len(shape) + "r", dtype
         )
+
+    def _before_turning(self, value: Value) -> tuple[Value, Value | None] | None:
+        """What has the rows of a matrix for its columns, where that is what it was made of, and one
+        number that all of it is multiplied by, if there is one.
+        """
+        factor = None
+        if value.scaled is not None and value.dtype in ("float32", "float64"):
+            value, factor = value.scaled
+        axes = list(range(value.rank))
+        swapped = [*axes[:-2], axes[-1], axes[-2]]
+        turned = value.permuted is not None and list(value.permuted[1]) == swapped
+        if not turned and (value.reordered is None or not value.reordered.undoes(swapped)):
+            return None
+        return self.transpose(value, swapped), factor
 
     def conv(
         self,

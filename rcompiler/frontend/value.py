@@ -50,7 +50,7 @@ class Value:
 
     __slots__ = (
         *("base", "const", "dtype", "inputs", "name", "permuted", "quantised", "refold", "shape"),
-        *("elements", "extents", "known", "reordered", "whole", "zeros"),
+        *("elements", "extents", "known", "reordered", "scaled", "whole", "zeros"),
     )
 
     def __init__(
@@ -67,6 +67,7 @@ class Value:
         self.base: Value | None = None  # the value this one is a reshape of
         self.permuted: tuple[Value, tuple[int, ...]] | None = None  # (value, perm) transposed
         self.reordered: Reordered | None = None  # how to make it in another order of its dims
+        self.scaled: tuple[Value, Value] | None = None  # what it is times one number
         self.refold: Callable[[np.ndarray, np.ndarray], Value] | None = None
         self.quantised: Quantised | None = None  # what it was dequantised from
         self.inputs = inputs  # names of the graph inputs it depends on

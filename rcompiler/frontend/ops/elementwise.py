@@ -53,7 +53,17 @@ def _binary(op: str, fn: Binary) -> None:
 
 _binary("Add", lambda s, a, b: a + b)
 _binary("Sub", lambda s, a, b: a - b)
-_binary("Mul", lambda s, a, b: a * b)
+
+
+@lowering("Mul")
+def _mul(ctx: Context) -> Value:
+    operands = binary_operands(ctx)
+    need_arithmetic(ctx, operands)
+    made = ctx.b.elementwise(lambda s, a, b: a * b, *operands)
+    for x, factor in zip(operands, reversed(operands), strict=True):
+        if factor.const is not None and factor.size == 1 and x.shape == made.shape:
+            made.scaled = (x, factor)
+    return made
 
 
 def guarded(ctx: Context, divisor: Value, fn: Binary, zero: int = 0) -> Binary:
