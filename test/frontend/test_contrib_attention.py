@@ -137,6 +137,7 @@ PROMPT = [f(2, 4, 64), f(2, 4, 32), f(2, 4, 32), None, None, i32(3, 3), np.int32
 BUFFERS = [f(2, 2, 9, SIZE), f(2, 2, 9, SIZE)]
 TOKEN = [f(2, 1, 64), f(2, 1, 32), f(2, 1, 32), *BUFFERS, i32(8, 6), np.int32(9)]
 MORE = [f(1, 4, 64), f(1, 4, 32), f(1, 4, 32), *[x[:1] for x in BUFFERS], i32(8), np.int32(9)]
+LONG = [f(2, 2, 300, SIZE), f(2, 2, 300, SIZE)]  # of several parts
 TURN = {"do_rotary": 1}
 GROUPED = {
     "prompt": (PROMPT, {}),
@@ -152,6 +153,16 @@ GROUPED = {
     "window": (TOKEN, {"local_window_size": 3, "scale": 0.3}),
     "several tokens": (MORE, {"local_window_size": 3, "smooth_softmax": 1}),
     "bias and sinks": ([*MORE, None, None, None, f(1, 4, 4, 9), f(4)], {"softcap": 1.5}),
+    "one part of a long buffer": ([*TOKEN[:3], *LONG, i32(90, 6), np.int32(91)], {"fed": 6}),
+    "two parts of a long buffer": ([*TOKEN[:3], *LONG, i32(128, 6), np.int32(129)], {"fed": 6}),
+    "several tokens of a long buffer": (
+        [*MORE[:3], *[x[:1] for x in LONG], i32(299), np.int32(300), *[None] * 3, f(1, 1, 4, 300)],
+        {"local_window_size": 40, "softcap": 2.0, "fed": 6},
+    ),
+    "weights of a long buffer": (
+        [*TOKEN[:3], *LONG, i32(299, 299), np.int32(300)],
+        {"qk_output": 2},
+    ),
     "weights as a result": (PROMPT, {"qk_output": 2}),
 }  # fmt: skip
 

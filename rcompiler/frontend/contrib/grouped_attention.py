@@ -11,6 +11,9 @@ from .attention import by_heads, scale_of
 from .embedding import following, need_caches, rotated
 from .node import Node, Result, operator
 
+# Of buffers, of which what no key counts of is left out: how many parts at most, and keys of one at
+# least. A part takes two operators, so that more of them take more than they save.
+_PARTS, _LEAST_PART = 8, 128
 _QUANTISED = {"k_quant_type": "NONE", "v_quant_type": "NONE", "kv_cache_bit_width": 0}
 
 
@@ -176,45 +179,94 @@ def _behind(n: Node, past: str, new: str, before: str, e: _Extents) -> str:
     return n.op("TensorScatter", past, new, before, axis=2)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """Keys `first` to `end`; needed: a scalar, whether any of them counts; "" where they do."""
+
+    first: int
+    end: int
+    needed: str = ""
+
+    def chosen(self, n: Node, x: str, other: float, dtype: str) -> str:
+        """`x`, which is not computed where none of the keys counts."""
+        return n.op("Where", self.needed, x, n.constant(other, dtype)) if self.needed else x
+
+
+def _parts_of_keys(n: Node, before: str, e: _Extents) -> list[_Part]:
+    """Buffers in parts, so that the time that a call takes goes with the keys that there are."""
+    length = max(_LEAST_PART, -(-e.seen // _PARTS))
+    if not n.has("past_key") or n.attr("qk_output") or e.seen <= length:
+        return [_Part(0, e.seen)]
+    last = n.op("Add", n.op("ReduceMax", before, keepdims=0), n.constant(e.steps - 1))
+    return [
+        _Part(
+            first,
+            min(first + length, e.seen),
+            n.op("GreaterOrEqual", last, n.constant(first)) if first else "",
+        )
+        for first in range(0, e.seen, length)
+    ]
+
+
 def _attend(n: Node, q: str, k: str, v: str, before: str, e: _Extents) -> tuple[str, str | None]:
     """The result, and the products as result 3 has them. Heads that share keys are rows of one
     product: row r of [batch, shared, rows, seen] is step r % steps of head r // steps.
     """
     group, dtype = e.heads // e.shared, n.dtype("query")
-    rows = group * e.steps
     q = n.transposed(n.reshaped(q, e.batch, e.steps, e.shared, group, e.size), 0, 2, 3, 1, 4)
-    q = n.reshaped(q, e.batch, e.shared, rows, e.size)
-    scores = n.scaled(n.op("MatMul", q, n.transposed(k, 0, 1, 3, 2)), scale_of(n, e.size), dtype)
-    if n.attr("softcap") > 0:
-        cap = n.constant(n.attr("softcap"), dtype)
-        scores = n.op("Mul", n.op("Tanh", n.op("Div", scores, cap)), cap)
-    if n.has("attention_bias"):
-        scores = n.op("Add", scores, _bias(n, e))
-    masked = n.op("Where", _counted(n, before, e), scores, n.constant(-np.inf, dtype))
-    weights = _softmax(n, masked, e, dtype)
-    mixed = n.reshaped(n.op("MatMul", weights, v), e.batch, e.shared, group, e.steps, e.size)
-    flat = n.transposed(mixed, 0, 3, 1, 2, 4)
-    wanted = {1: scores, 2: weights}.get(n.attr("qk_output"))
+    q = n.reshaped(q, e.batch, e.shared, group * e.steps, e.size)
+    bias = _bias(n, e) if n.has("attention_bias") else ""
+    parts = _parts_of_keys(n, before, e)
+    scores, masked = [], []
+    for part in parts:
+        scores.append(_scores(n, q, k, bias, part, e))
+        counted = _counted(n, before, part, e)
+        those = n.op("Where", counted, scores[-1], n.constant(-np.inf, dtype))
+        masked.append(part.chosen(n, those, -np.inf, dtype))
+    weights = _softmax(n, n.op("Concat", *masked, axis=3), e, dtype)
+    mixed = [
+        part.chosen(n, n.op("MatMul", _of(n, part, weights, 3, e), _of(n, part, v, 2, e)), 0, dtype)
+        for part in parts
+    ]
+    apart = n.reshaped(n.add(*mixed), e.batch, e.shared, group, e.steps, e.size)
+    flat = n.transposed(apart, 0, 3, 1, 2, 4)
+    wanted = {1: scores[0], 2: weights}.get(n.attr("qk_output"))  # of all keys at once
     if wanted is not None:
         wanted = n.reshaped(wanted, e.batch, e.heads, e.steps, e.seen)
     return n.reshaped(flat, e.batch, e.steps, e.heads * e.size), wanted
 
 
+def _of(n: Node, part: _Part, x: str, axis: int, e: _Extents) -> str:
+    """What belongs to the keys of a part of what has an axis of all of them."""
+    return x if part.end - part.first == e.seen else n.sliced(x, axis, part.first, part.end)
+
+
+def _scores(n: Node, q: str, k: str, bias: str, part: _Part, e: _Extents) -> str:
+    """The products of queries and keys, scaled, in their bounds and with their bias."""
+    dtype, keys = n.dtype("query"), n.transposed(_of(n, part, k, 2, e), 0, 1, 3, 2)
+    scores = n.scaled(n.op("MatMul", q, keys), scale_of(n, e.size), dtype)
+    if n.attr("softcap") > 0:
+        cap = n.constant(n.attr("softcap"), dtype)
+        scores = n.op("Mul", n.op("Tanh", n.op("Div", scores, cap)), cap)
+    return n.op("Add", scores, _of(n, part, bias, 3, e)) if bias else scores
+
+
 def _bias(n: Node, e: _Extents) -> str:
-    """The input attention_bias, for the rows of heads that share keys."""
+    """The input attention_bias, for all keys and the rows of heads that share keys."""
     batch, heads, steps, seen = n.shape("attention_bias", 4)
     n.need_broadcast("attention_bias", (e.batch, e.heads, e.steps, e.seen))
     group, bias = e.heads // e.shared, "attention_bias"
-    if heads == 1 or steps != e.steps:
-        bias = n.op("Expand", bias, n.ints(batch, group if heads == 1 else heads, e.steps, seen))
-    return n.reshaped(bias, batch, 1 if heads == 1 else e.shared, group * e.steps, seen)
+    if heads == 1 or steps != e.steps or seen != e.seen:
+        rows = group if heads == 1 else heads
+        bias = n.op("Expand", bias, n.ints(batch, rows, e.steps, e.seen))
+    return n.reshaped(bias, batch, 1 if heads == 1 else e.shared, group * e.steps, e.seen)
 
 
-def _counted(n: Node, before: str, e: _Extents) -> str:
-    """Which keys a row sees, [batch, 1, rows, seen]: those up to its own, of them those in the
-    window; all of the sequence where attention is not causal.
+def _counted(n: Node, before: str, part: _Part, e: _Extents) -> str:
+    """Which keys of a part a row sees, [batch, 1, rows, keys]: those up to its own, of them those
+    in the window; all of the sequence where attention is not causal.
     """
-    places = n.constant(np.arange(e.seen, dtype=np.int64))
+    places = n.constant(np.arange(part.first, part.end, dtype=np.int64))
     if not n.attr("causal"):
         ends = n.reshaped(n.cast("seqlens_k", "int64"), e.batch, 1, 1, 1)
         return n.op("LessOrEqual", places, ends)
