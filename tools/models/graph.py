@@ -85,7 +85,9 @@ class ModelGraph:
     def ops(
         self, kind: str, *operands: Operand, outputs: int, width: int | None = None, **attrs: Any
     ) -> list[str]:
-        """Add a node with several results; "" is an omitted optional operand."""
+        """Add a node with several results; "" is an omitted optional operand. attrs: `domain` is
+        that of the operator.
+        """
         inputs = [self.constant(x) for x in operands]
         stem = "/" + "/".join([*self._path, kind])
         number = self._count[stem] = self._count.get(stem, -1) + 1
@@ -108,10 +110,14 @@ class ModelGraph:
             self._rename(value, name)
             infos.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape)))
         graph = helper.make_graph(self._nodes, self.name, self._inputs, infos, self._weights)
+        others = sorted({node.domain for node in self._nodes} - {""})
         return helper.make_model(
             graph,
             producer_name="rcompiler.tools.models",
-            opset_imports=[helper.make_opsetid("", OPSET)],
+            opset_imports=[
+                helper.make_opsetid("", OPSET),
+                *(helper.make_opsetid(domain, 1) for domain in others),
+            ],
             ir_version=IR_VERSION,
         )
 

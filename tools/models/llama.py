@@ -41,7 +41,7 @@ def tiny_llama(
         with g.scope(f"layers.{layer}"):
             x = _attention(g, x, rotary, mask, q_shape, kv_shape, layers)
             x = _swiglu(g, x, inner, layers)
-    x = g.matmul(_rms_norm(g, x, "norm"), vocabulary, bias=False, name="lm_head")
+    x = g.matmul(rms_norm(g, x, "norm"), vocabulary, bias=False, name="lm_head")
     return g.model(logits=(x, (batch, sequence, vocabulary)))
 
 
@@ -64,7 +64,8 @@ def _causal(g: ModelGraph, positions: str) -> str:
     )
 
 
-def _rms_norm(g: ModelGraph, x: str, name: str) -> str:
+def rms_norm(g: ModelGraph, x: str, name: str) -> str:
+    """Rows by the root of their mean square, times a weight."""
     with g.scope(name):
         mean = g.op("ReduceMean", g.op("Pow", x, 2.0), [-1], keepdims=1)
         scale = g.op("Div", 1.0, g.op("Sqrt", g.op("Add", mean, 1e-5)))
@@ -89,7 +90,7 @@ def _repeat(g: ModelGraph, x: str, kv: Heads, times: int) -> str:
 def _attention(
     g: ModelGraph, x: str, rotary: tuple[str, str], mask: str, qs: Heads, kv: Heads, layers: int
 ) -> str:
-    y, hidden, times = _rms_norm(g, x, "input_norm"), g.width(x), qs.heads // kv.heads
+    y, hidden, times = rms_norm(g, x, "input_norm"), g.width(x), qs.heads // kv.heads
     with g.scope("attn"):
         q = qs.split(g, g.matmul(y, hidden, bias=False, name="q"))
         k = kv.split(g, g.matmul(y, kv.heads * kv.size, bias=False, name="k"))
@@ -103,7 +104,7 @@ def _attention(
 
 
 def _swiglu(g: ModelGraph, x: str, inner: int, layers: int) -> str:
-    y = _rms_norm(g, x, "post_norm")
+    y = rms_norm(g, x, "post_norm")
     with g.scope("mlp"):
         gate = g.matmul(y, inner, bias=False, name="gate")
         gate = g.op("Mul", gate, g.op("Sigmoid", gate))
