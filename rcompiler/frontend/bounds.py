@@ -11,6 +11,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
+from rcompiler.support.extent import highest, lowest
+
 from . import dtypes
 
 Bounds = tuple[int, int]  # the least and the greatest that an element may be
@@ -24,6 +28,9 @@ class Tensor(Protocol):
 
     @property
     def bounds(self) -> Bounds | None: ...
+
+    @property
+    def elements(self) -> np.ndarray | None: ...
 
 
 Operands = Sequence[Tensor | None]
@@ -94,13 +101,30 @@ def _of_one(fn: Callable[[int, int], Bounds]) -> Rule:
 # -- elements that only move -------------------------------------------------------------------
 @_rule(
     "Cast CastLike Compress DepthToSpace Expand Flatten Gather GatherElements GatherND Identity "
-    "ReduceMax ReduceMin Reshape ReverseSequence Slice SpaceToDepth Squeeze Tile TopK Transpose "
+    "Reshape ReverseSequence Slice SpaceToDepth Squeeze Tile TopK Transpose "
     "Unique Unsqueeze"
 )
 def _of_the_first(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
     first = _given(operands, 0)
     # the reductions of no elements are numbers of their own
     return first.bounds if first is not None and 0 not in first.shape else None
+
+
+def _reduced(choose: Callable[[Iterable[int]], int]) -> Rule:
+    """The least or the greatest; of sizes, one alone bounds it from one side."""
+
+    def rule(operands: Operands, attributes: Attributes, result: Tensor) -> Bounds | None:
+        first = _given(operands, 0)
+        sizes = None if first is None or first.elements is None else [*first.elements.flat]
+        if not sizes or math.prod(result.shape) != 1:
+            return _of_the_first(operands, attributes, result)
+        return choose(map(lowest, sizes)), choose(map(highest, sizes))
+
+    return rule
+
+
+_rule("ReduceMax")(_reduced(max))
+_rule("ReduceMin")(_reduced(min))
 
 
 @_rule("Concat")

@@ -3,7 +3,8 @@
     %r = linalg.generic ... ins(%condition, %then, %else) { arith.select }
 
 All ops are pure, so that what is not selected leaves no trace: what a body expects of its indices
-counts only under its condition (`Core.under`).
+counts only under its condition (`Core.under`). Results of different sizes have room for the larger
+one, and the size at run time is chosen, too.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import numpy as np
 from onnx import GraphProto
 
 from rcompiler.errors import ShapeError, UnsupportedOp
+from rcompiler.support.extent import Extent
 
 from . import bounds
 from .builder import Builder, Value
 from .control import handles
 from .frame import Call, SequenceValue, Unknown
 from .registry import describe
+from .sized import bare
+from .value import Extents, extent_of
 
 Truth = Value | bool  # a scalar of bool, or what it is known to be
 
@@ -36,8 +40,8 @@ def _if(call: Call) -> list[Any]:
     made = [run_under(call, w, call.attr(g), {}) for w, g in zip(ways, branches, strict=True)]
     call.b.at(call.name, call.node.op_type)
     return [
-        select(call, condition, a, b, f"result {number} of its branches")
-        for number, (a, b) in enumerate(zip(*made, strict=True))
+        select(call, condition, a, b, f"result {number} of its branches", name)
+        for number, (a, b, name) in enumerate(zip(*made, call.node.output, strict=True))
     ]
 
 
@@ -88,10 +92,13 @@ def run_under(
         raise type(error)(replace(gap, needs=needs)) from error
 
 
-def select(call: Call, condition: Value, yes: Any, no: Any, what: str) -> Any:
+def select(call: Call, condition: Value, yes: Any, no: Any, what: str, name: str = "") -> Any:
     """One of two values by a condition.
 
-    what: both are, for messages. Raises UnsupportedOp where they have not the same type and shape.
+    what: both are, for messages. name: of a result whose size at run time may be that of either;
+    without one they have to be of one size.
+
+    Raises UnsupportedOp where they have not the same type and shape, or rank with a name.
     """
     b, lists = call.b, isinstance(yes, SequenceValue) and isinstance(no, SequenceValue)
     if yes is no or isinstance(yes, Unknown):
@@ -100,9 +107,9 @@ def select(call: Call, condition: Value, yes: Any, no: Any, what: str) -> Any:
         return no
     if lists and len(yes.items) == len(no.items):
         pairs = zip(yes.items, no.items, strict=True)
-        return SequenceValue(tuple(select(call, condition, x, y, what) for x, y in pairs))
+        return SequenceValue(tuple(select(call, condition, x, y, what, name) for x, y in pairs))
     tensors = isinstance(yes, Value) and isinstance(no, Value)
-    if not tensors or (yes.dtype, yes.shape) != (no.dtype, no.shape):
+    if not tensors or yes.dtype != no.dtype or not _may_be_either(yes, no, name):
         raise call.refuse(
             f"{what} is {describe(yes)} or {describe(no)}, which is decided at run time",
             "Give both the same type and shape, or make the condition a constant of the model",
@@ -110,9 +117,40 @@ def select(call: Call, condition: Value, yes: Any, no: Any, what: str) -> Any:
         )
     if yes.name and yes.name == no.name or _same(yes, no):
         return yes
-    made = b.elementwise(lambda s, c, x, y: s.select(c, x, y), condition, yes, no, dtype=yes.dtype)
-    made.known = bounds.union(yes.bounds, no.bounds)
-    return made
+    extents = yes.extents
+    known = bounds.union(*(each.bounds for each in (yes, no) if each.size))
+    if yes.sizes != no.sizes:
+        yes, no, extents = _of_one_size(b, condition, yes, no, name)
+    made = _chosen(b, condition, bare(yes), bare(no))
+    made.known = known
+    return b.sized(made, extents)
+
+
+def _may_be_either(yes: Value, no: Value, name: str) -> bool:
+    return yes.rank == no.rank if name else yes.sizes == no.sizes
+
+
+def _chosen(b: Builder, condition: Value, yes: Value, no: Value) -> Value:
+    return b.elementwise(lambda s, c, x, y: s.select(c, x, y), condition, yes, no, dtype=yes.dtype)
+
+
+def _of_one_size(
+    b: Builder, condition: Value, yes: Value, no: Value, name: str
+) -> tuple[Value, Value, Extents]:
+    """Both with room for the larger one, and the size of the one that is chosen."""
+    shape = [max(pair) for pair in zip(yes.shape, no.shape, strict=True)]
+    extents = list[Extent | None]()
+    for most, one, other in zip(shape, yes.sizes, no.sizes, strict=True):
+        if one == other:
+            extents.append(extent_of(one))
+        else:
+            count = _chosen(b, condition, b.number(one), b.number(other))
+            extents.append(b.count(name, count, most))
+    wide = [
+        b.pad(bare(each), [0] * each.rank, [n - d for n, d in zip(shape, each.shape, strict=True)])
+        for each in (yes, no)
+    ]
+    return wide[0], wide[1], tuple(extents)
 
 
 def _same(yes: Value, no: Value) -> bool:

@@ -23,6 +23,7 @@ _INDEX_BITS = 32  # of a key in the heap, whose upper half orders the scores
 # looked at before enough are selected: for estimates.
 _CANDIDATES = 1 / 16
 _LOOKED_AT = 1 / 2
+_MEET = 1 / 8  # of pairs of boxes
 
 
 @dataclass(frozen=True)
@@ -129,8 +130,11 @@ def _selected(b: Builder, corners: Value, scores: Value, limits: Limits) -> tupl
                 box = s.cast(s.as_type(s.cast(key, "int32"), "uint32"), "index")
 
                 def compare(j: Scalar, dropped: Scalar) -> list[Scalar]:
-                    other = s.cast(s.extract(kept, [number, j]), "index")
-                    return [dropped | _overlap(s, corners, batch, box, other, ratio)]
+                    def with_other(dropped: Scalar) -> list[Scalar]:
+                        other = s.cast(s.extract(kept, [number, j]), "index")
+                        return [_overlap(s, corners, batch, box, other, ratio)]
+
+                    return s.when(~dropped, [dropped], with_other, _LOOKED_AT)
 
                 held = min(room, n * often) / 2
                 clear = s.const(False, "bool")
@@ -158,9 +162,13 @@ def _overlap(
     one, two = ([s.extract(corners, [batch, at, c]) for c in range(4)] for at in (box, other))
     low = [s.maximum(one[c], two[c]) for c in (0, 1)]
     high = [s.minimum(one[c], two[c]) for c in (2, 3)]
-    common = (high[0] - low[0]) * (high[1] - low[1])
-    areas = [(c[2] - c[0]) * (c[3] - c[1]) for c in (one, two)]
-    union = areas[0] + areas[1] - common
-    meet = (high[0] > low[0]) & (high[1] > low[1]) & (common > 0.0)
-    real = (areas[0] > 0.0) & (areas[1] > 0.0) & (union > 0.0)
-    return meet & real & (common / union > ratio)
+
+    def by_areas(_: Scalar) -> list[Scalar]:
+        common = (high[0] - low[0]) * (high[1] - low[1])
+        areas = [(c[2] - c[0]) * (c[3] - c[1]) for c in (one, two)]
+        union = areas[0] + areas[1] - common
+        real = (common > 0.0) & (areas[0] > 0.0) & (areas[1] > 0.0) & (union > 0.0)
+        return [real & (common / union > ratio)]
+
+    meet = (high[0] > low[0]) & (high[1] > low[1])  # few do
+    return s.when(meet, [s.const(False, "bool")], by_areas, _MEET)[0]

@@ -87,6 +87,33 @@ def test_all_of_some_results_are_chosen():
     agree(model(nodes, "b c,f x 2 3", "f y 2 3,i z 2"), conditions())
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_branches_may_be_of_different_sizes(target):
+    """As detectors choose: nothing where there are no boxes, and else those that are selected."""
+    none = numpy_helper.from_array(np.zeros((0, 3), np.float32))
+    some = [
+        node("ReduceMax", "x last", "best", keepdims=0),
+        node("Greater", "best least", "keep"),
+        node("Compress", "x keep", "r", axis=0),
+    ]
+    twice = [node("Concat", "x x", "r", axis=0)]
+    for then, otherwise in (
+        ([node("Constant", "", "r", value=none)], some),
+        (twice, some),
+        ([node("Abs", "x", "r")], twice),
+    ):
+        proto = choice(then, otherwise)
+        graphs = [proto.graph, *(each.g for each in proto.graph.node[0].attribute)]
+        for each in graphs:
+            each.output[0].type.tensor_type.shape.dim[0].Clear()
+        weights = {"least": np.float32(3.5), "last": np.int64([1])}
+        proto.graph.initializer.extend(numpy_helper.from_array(w, n) for n, w in weights.items())
+        sums = [node("Shape", "y", "n"), node("ReduceSum", "y", "all", keepdims=0)]
+        proto.graph.node.extend(sums)
+        proto.graph.output.extend(info("i n 2,f all"))
+        agree(proto, conditions(), target)
+
+
 def test_a_branch_that_is_not_taken_raises_nothing():
     """Neither for an index that is an input, nor for one that is computed."""
     for ids in ([], [node("Add", "i i", "j")]):

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rcompiler.frontend.bounds import of_result, of_type, union
+from rcompiler.support.extent import Extent, Symbol
 
 INT64 = of_type("int64")
-Tensor = namedtuple("Tensor", "bounds shape dtype")
+Tensor = namedtuple("Tensor", "bounds shape dtype elements", defaults=[None])
 
 
 def operand(bounds=INT64, shape=(3, 4), dtype="int64"):
@@ -78,6 +79,15 @@ def test_one_operand_may_be_enough():
     assert found("Mod", operand(), operand((-1, 5))) == INT64
     assert found("BitwiseAnd", operand(), operand((7, 7))) == (0, 7)
     assert found("Sign", operand()) == (-1, 1)
+
+
+def test_the_least_of_some_sizes():
+    """As of how many boxes there are, and how many are wanted at most."""
+    n = Extent.of(Symbol("n", 2, 3234))
+    sizes = Tensor((0, 3234), (2,), "int64", np.array([300, n], object))
+    assert found("ReduceMin", sizes, shape=()) == (2, 300)
+    assert found("ReduceMax", sizes, shape=(1,)) == (300, 3234)
+    assert found("ReduceMin", sizes, shape=(2,), noop_with_empty_axes=1) == (0, 3234)
 
 
 def test_what_overflows_is_anything():

@@ -6,38 +6,18 @@ Needs these packages. Equal versions of them give equal weights: each is made af
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import Any
 
-SEED = 0
+from measurements._exportable import SEED, ByName, Detector, Exportable, First, Outputs
+from measurements._torchvision import spread, torchvision
+
 _BATCH = {0: "batch"}
 _TEXT = {0: "batch", 1: "sequence"}
 _TOKENS = 99  # words of a vocabulary
-
-
-@dataclass(frozen=True)
-class Exportable:
-    """A module in eval mode and its arguments.
-
-    inputs: tensors by name, in the order of the call. dynamic: names of axes whose size is left
-    open, by input and axis.
-    """
-
-    module: Any
-    inputs: Mapping[str, Any]
-    dynamic: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Of the axes that are left open, in these inputs."""
-        return {
-            name: int(self.inputs[given].shape[axis])
-            for given, axes in self.dynamic.items()
-            for axis, name in axes.items()
-        }
 
 
 Make = Callable[[], Exportable]
@@ -50,6 +30,8 @@ def build(name: str) -> Exportable:
     """
     import torch
 
+    with suppress(ImportError):
+        torchvision()  # before timm and transformers, which import it as it is
     torch.manual_seed(SEED)
     made = MODULES[name]()
     made.module.eval()
@@ -63,12 +45,12 @@ def _image(module: Any, size: int, *, batch: int = 2, channels: int = 3) -> Expo
 
     generator = torch.Generator().manual_seed(SEED)
     x = torch.rand((batch, channels, size, size), generator=generator)
-    return Exportable(_Outputs.of(module), {"x": x}, {"x": _BATCH})
+    return Exportable(Outputs.of(module), {"x": x}, {"x": _BATCH})
 
 
 def _vision(name: str, size: int = 64, module: str = "", **options: Any) -> Exportable:
     """Of torchvision, by the name of its function."""
-    models = import_module("torchvision.models" + (f".{module}" if module else ""))
+    models = torchvision("models" + (f".{module}" if module else ""))
     return _image(getattr(models, name)(weights=None, **options), size)
 
 
@@ -78,26 +60,28 @@ def _segmentation(name: str) -> Exportable:
 
 def _detection(name: str, size: int, **options: Any) -> Exportable:
     """One image; boxes, labels, scores."""
-    models = import_module("torchvision.models.detection")
+    models = torchvision("models.detection")
     made = getattr(models, name)(weights=None, weights_backbone=None, **options)
-    return Exportable(_Detector.of(made), _image(made, size, batch=1).inputs)
+    inputs = _image(made, size, batch=1).inputs
+    spread(made, _image(made, size, batch=4).inputs["x"])
+    return Exportable(Detector.of(made), inputs, detections=True)
 
 
 def _video() -> Exportable:
     import torch
 
-    models = import_module("torchvision.models.video")
+    models = torchvision("models.video")
     x = torch.rand((1, 3, 8, 32, 32), generator=torch.Generator().manual_seed(SEED))
-    return Exportable(_Outputs.of(models.r3d_18(weights=None)), {"x": x}, {"x": _BATCH})
+    return Exportable(Outputs.of(models.r3d_18(weights=None)), {"x": x}, {"x": _BATCH})
 
 
 def _flow() -> Exportable:
     import torch
 
-    models = import_module("torchvision.models.optical_flow")
+    models = torchvision("models.optical_flow")
     generator = torch.Generator().manual_seed(SEED)
     images = {name: torch.rand((1, 3, 128, 128), generator=generator) for name in ("a", "b")}
-    return Exportable(_Outputs.of(models.raft_small(weights=None), num_flow_updates=2), images)
+    return Exportable(Outputs.of(models.raft_small(weights=None), num_flow_updates=2), images)
 
 
 def _timm(name: str, size: int = 64, **options: Any) -> Exportable:
@@ -112,7 +96,7 @@ def _recurrent(kind: str) -> Exportable:
 
     module = getattr(torch.nn, kind)(16, 32, num_layers=2, batch_first=True)
     x = torch.rand((2, 8, 16), generator=torch.Generator().manual_seed(SEED))
-    return Exportable(_First.of(module), {"x": x}, {"x": _TEXT})
+    return Exportable(First.of(module), {"x": x}, {"x": _TEXT})
 
 
 def _transformer() -> Exportable:
@@ -121,7 +105,7 @@ def _transformer() -> Exportable:
     torch.backends.mha.set_fastpath_enabled(False)  # its one operator has no form in ONNX
     layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
     x = torch.rand((2, 8, 32), generator=torch.Generator().manual_seed(SEED))
-    return Exportable(_Outputs.of(torch.nn.TransformerEncoder(layer, 2)), {"x": x}, {"x": _TEXT})
+    return Exportable(Outputs.of(torch.nn.TransformerEncoder(layer, 2)), {"x": x}, {"x": _TEXT})
 
 
 _SMALL = {
@@ -157,7 +141,7 @@ def _encoder(config: str, model: str, mask: bool = True, **sizes: Any) -> Export
     inputs = {"input_ids": words}
     if mask:
         inputs["attention_mask"] = torch.ones_like(words)
-    module = _ByName.of(_named(config, model, {**_SMALL, **sizes}), tuple(inputs))
+    module = ByName.of(_named(config, model, {**_SMALL, **sizes}), tuple(inputs))
     return Exportable(module, inputs, dict.fromkeys(inputs, _TEXT))
 
 
@@ -171,7 +155,7 @@ def _decoder(config: str, model: str, mask: bool = True, **sizes: Any) -> Export
 def _pair(config: str, model: str, sizes: Mapping[str, Any]) -> Exportable:
     """Words in, and the first words out."""
     inputs = {"input_ids": _words(), "decoder_input_ids": _words(4)}
-    module = _ByName.of(_named(config, model, sizes), tuple(inputs), use_cache=False)
+    module = ByName.of(_named(config, model, sizes), tuple(inputs), use_cache=False)
     dynamic = {"input_ids": _TEXT, "decoder_input_ids": {0: "batch", 1: "written"}}
     return Exportable(module, inputs, dynamic)
 
@@ -188,7 +172,7 @@ def _whisper() -> Exportable:
     sound = torch.rand((2, 16, 64), generator=torch.Generator().manual_seed(SEED))
     inputs = {"input_features": sound, "decoder_input_ids": _words(4)}
     model = _named("WhisperConfig", "WhisperForConditionalGeneration", sizes)
-    module = _ByName.of(model, tuple(inputs), use_cache=False)
+    module = ByName.of(model, tuple(inputs), use_cache=False)
     return Exportable(
         module, inputs, {"input_features": _BATCH, "decoder_input_ids": {**_BATCH, 1: "written"}}
     )
@@ -203,14 +187,15 @@ def _sound() -> Exportable:
         "num_conv_pos_embedding_groups": 4,
     }  # fmt: skip
     sound = torch.rand((2, 400), generator=torch.Generator().manual_seed(SEED))
-    module = _ByName.of(_named("Wav2Vec2Config", "Wav2Vec2ForCTC", sizes), ("input_values",))
-    return Exportable(module, {"input_values": sound}, {"input_values": {**_BATCH, 1: "samples"}})
+    module = ByName.of(_named("Wav2Vec2Config", "Wav2Vec2ForCTC", sizes), ("input_values",))
+    dynamic = {"input_values": {**_BATCH, 1: "samples"}}
+    return Exportable(module, {"input_values": sound}, dynamic, {"samples": 200})
 
 
 def _pixels(config: str, model: str, size: int = 32, **sizes: Any) -> Exportable:
     """A network of transformers that reads images."""
     images = _image(None, size).inputs["x"]
-    module = _ByName.of(_named(config, model, sizes), ("pixel_values",))
+    module = ByName.of(_named(config, model, sizes), ("pixel_values",))
     return Exportable(module, {"pixel_values": images}, {"pixel_values": _BATCH})
 
 
@@ -220,74 +205,10 @@ def _clip() -> Exportable:
     image.pop("vocab_size")
     sizes = {"text_config": text, "vision_config": image, "projection_dim": 32}
     inputs = {"input_ids": _words(), "pixel_values": _image(None, 32).inputs["x"]}
-    module = _ByName.of(_named("CLIPConfig", "CLIPModel", sizes), tuple(inputs))
+    module = ByName.of(_named("CLIPConfig", "CLIPModel", sizes), tuple(inputs))
     return Exportable(
         module, inputs, {"input_ids": {0: "texts", 1: "sequence"}, "pixel_values": {0: "images"}}
     )
-
-
-class _Outputs:
-    """Makes modules that call another one, and return a flat tuple of tensors."""
-
-    @classmethod
-    def of(cls, module: Any, *names: Any, **fixed: Any) -> Any:
-        """names: of the inputs, where those are given by name. fixed: what is given beside them."""
-        import torch
-
-        outer = cls()
-
-        class Wrapped(torch.nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.inner, self.fixed, self.names = module, fixed, names
-
-            def forward(self, *args: Any) -> Any:
-                return outer.results(outer.call(self, args))
-
-        return Wrapped()
-
-    def call(self, wrapped: Any, args: Sequence[Any]) -> Any:
-        return wrapped.inner(*args, **wrapped.fixed)
-
-    def results(self, made: Any) -> Any:
-        found = tuple(_tensors(made))
-        return found[0] if len(found) == 1 else found
-
-
-class _First(_Outputs):
-    """The first result alone."""
-
-    def results(self, made: Any) -> Any:
-        return made[0]
-
-
-class _Detector(_Outputs):
-    """A list of images in, a dict for each out."""
-
-    def call(self, wrapped: Any, args: Sequence[Any]) -> Any:
-        (x,) = args
-        return wrapped.inner([x[0]])
-
-
-class _ByName(_Outputs):
-    """transformers: inputs by name."""
-
-    def call(self, wrapped: Any, args: Sequence[Any]) -> Any:
-        [names] = wrapped.names
-        named = dict(zip(names, args, strict=True))
-        return wrapped.inner(**named, **wrapped.fixed, return_dict=True)
-
-
-def _tensors(value: Any) -> list[Any]:
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, Mapping):
-        return [t for each in value.values() for t in _tensors(each)]
-    if isinstance(value, list | tuple):
-        return [t for each in value for t in _tensors(each)]
-    return []
 
 
 _BERT_LIKE: dict[str, Any] = {"max_position_embeddings": 32, "type_vocab_size": 2}

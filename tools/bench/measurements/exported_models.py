@@ -1,15 +1,17 @@
 """Export networks of PyTorch by both of its exporters, compile them, and compare with PyTorch.
 
     python tools/bench exported_models --only='bert|resnet' --json=exported.json
+    python tools/bench exported_models --axes=dynamic          # at other sizes than the exporter's
     python tools/bench exported_models --check                 # look at all nodes, compile nothing
 
 Networks of torchvision, timm and transformers with random weights, small; sizes of batches and
-sequences stay open where they are in use. Each is compiled twice: with those sizes given ("given"),
-and without ("open").
+sequences stay open where they are in use. Each is compiled with those sizes given ("given"),
+without ("open"), or for ranges of them ("dynamic": one program runs at two sizes that the exporter
+has not seen, and is compared with onnxruntime); --axes says which.
 
-ok: right; wrong: another result than PyTorch's; refused: a CompilerError, with node, operator and
-reason; unexported: the exporter fails; crash: anything else, or no result in time. Needs torch,
-torchvision, timm, transformers and onnxscript.
+ok: right; wrong: another result; refused: a CompilerError, with node, operator and reason;
+unexported: the exporter fails, or has fixed an axis that was to stay open; crash: anything else, or
+no result in time. Needs torch, torchvision, timm, transformers and onnxscript.
 """
 
 from __future__ import annotations
@@ -25,22 +27,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 
-import rcompiler
 from measurements._case_pool import Outcome, Report, Verdict, run_cases
 from measurements._coverage_table import brief
-from measurements._exported_modules import MODULES, Exportable, build
+from measurements._exportable import Exportable
+from measurements._exported_judge import SIZES, judged, looked_at
+from measurements._exported_modules import MODULES, build
 from rcompiler.errors import CompilerError
-from rcompiler.frontend import check
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import doing, pattern, positive, table
 from rcompiler.tools._record import keep
-from rcompiler.tools._reference import compare
 
 STATUSES = ("ok", "wrong", "refused", "unexported", "crash")
-SIZES = ("given", "open")
-_TOLERANCE = 1e-3  # of the root mean square: PyTorch adds in another order, and is in f32 itself
 
 
 def by_tracing(exportable: Exportable) -> bytes:
@@ -76,38 +74,6 @@ def _exported(exportable: Exportable, dynamo: bool, **options: Any) -> bytes:
     if dynamo:
         return found.model_proto.SerializeToString()
     return target.getvalue()
-
-
-def judged(model: bytes, exportable: Exportable, expected: Sequence[Any], sizes: str) -> Verdict:
-    """Compiles a model and compares a run of it. sizes: whether those of open axes are given."""
-    names = {v.name for v in onnx.load_from_string(model).graph.input}
-    symbols = _symbols(model)
-    shapes = {n: s for n, s in exportable.sizes.items() if n in symbols} if sizes == "given" else {}
-    feeds = {n: x.numpy() for n, x in exportable.inputs.items() if n in names}
-    compiled = rcompiler.compile_onnx(model, shapes=shapes)
-    worst = 0.0
-    for actual, wanted in zip(compiled(feeds), expected, strict=True):
-        difference = compare(actual, wanted, _TOLERANCE)
-        worst = max(worst, difference.absolute)
-        if not difference.right:
-            return Verdict("wrong", f"largest error {difference.absolute:.3g}", {"error": worst})
-    return Verdict("ok", facts={"error": worst})
-
-
-def looked_at(model: bytes, exportable: Exportable, sizes: str) -> Verdict:
-    """Looks at all nodes of a model and compiles nothing."""
-    symbols = _symbols(model)
-    shapes = {n: s for n, s in exportable.sizes.items() if n in symbols} if sizes == "given" else {}
-    gaps = check(model, shapes)
-    if not gaps:
-        return Verdict("ok")
-    facts = [{"node": gap.node, "op": gap.op, "reason": gap.reason} for gap in gaps]
-    return Verdict("refused", gaps[0].reason, {"gaps": facts[:20]})
-
-
-def _symbols(model: bytes) -> set[str]:
-    inputs = onnx.load_from_string(model).graph.input
-    return {d.dim_param for v in inputs for d in v.type.tensor_type.shape.dim if d.dim_param}
 
 
 @dataclass(frozen=True)
@@ -186,7 +152,7 @@ def _run(options: argparse.Namespace) -> int:
         case
         for name in MODULES
         for exporter in EXPORTERS
-        for sizes in SIZES
+        for sizes in (options.axes or SIZES[:2])
         if options.only.search(case := f"{name}/{exporter}/{sizes}")
     ]
     outcomes = []
@@ -207,6 +173,11 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only", type=pattern, default=pattern(""), metavar="REGEX",
         help="cases by their names, as in 'bert/dynamo/open'",
+    )  # fmt: skip
+    parser.add_argument(
+        "--axes", choices=SIZES, nargs="+", metavar="SIZES",
+        help="how axes are compiled that the exporter leaves open: given, open, dynamic; default: "
+        "given and open",
     )  # fmt: skip
     parser.add_argument("--check", action="store_true", help="look at all nodes, compile nothing")
     parser.add_argument("--folder", metavar="FOLDER", help="keep the models here")
