@@ -18,9 +18,11 @@ import numpy as np
 
 from rcompiler.support.extent import (
     Extent,
+    InexactDivision,
     Size,
     Symbol,
     highest,
+    lowest,
 )
 
 from . import dtypes
@@ -75,20 +77,33 @@ class SizedOps(RecurrenceOps):
         symbols = {s for e in extents for s in e.symbols} - set(self.told.values())
         return tuple(symbol for symbol in self.counts if symbol in symbols)
 
-    def count(self, name: str, value: Value, high: int) -> Extent:
-        """The size that the model computes, ``value``: an int64 scalar from 0 to ``high``. What is
-        computed alike is one size, so that tensors of the same elements fit each other.
+    def count(self, name: str, value: Value, high: int, low: int = 0) -> Extent:
+        """The size that the model computes, ``value``: an int64 scalar from ``low`` to ``high``.
+        What is computed alike is one size, so that tensors of the same elements fit each other.
 
         name: of what is counted; a number makes it one of its own.
         """
         for symbol, known in self.counts.items():
-            if value.name and value.name == known.name and symbol.high == high:
+            alike = value.name and value.name == known.name
+            if alike and (symbol.low, symbol.high) == (low, high):
                 return Extent.of(symbol)
         taken = {symbol.name for symbol in self.counts}
         own = next(n for n in itertools.chain([name], _numbered(name)) if n not in taken)
-        symbol = Symbol(own, 0, high)
+        symbol = Symbol(own, low, high)
         self.counts[symbol] = value
         return Extent.of(symbol)
+
+    def quotient(self, name: str, size: Size, divisor: int) -> Size:
+        """``size // divisor``, of a size that is never negative, by a number above 0. Where that is
+        no polynomial for all counts, a run computes it.
+
+        name: of what is counted so.
+        """
+        try:
+            return size // divisor
+        except InexactDivision:
+            made = self.elementwise(lambda s, a: a / divisor, self.number(size))
+            return self.count(name, made, highest(size) // divisor, lowest(size) // divisor)
 
     def sized(self, whole: Value, extents: Iterable[Extent | None]) -> Value:
         """The tensor of which only the box of these extents is there."""

@@ -143,6 +143,11 @@ CASES = [
     case("float[seq, 2, 6] x", "y = MaxPool<kernel_shape=[3], strides=[2], pads=[1, 1]>(x)"),
     case("float[1, 2, seq] x", "y = MaxPool<kernel_shape=[3], pads=[1, 1]>(x)"),
     case("float[1, 2, seq] x", "y = AveragePool<kernel_shape=[1]>(x)"),
+    case("float[1, 2, seq] x", "y = MaxPool<kernel_shape=[3], strides=[2], pads=[1, 1]>(x)",
+         name="pool-apart"),
+    case("float[1, 2, seq] x, float[3, 2, 3] w",
+         "a = Conv<strides=[2], pads=[1, 1]>(x, w) b = Conv<strides=[2], pads=[1, 1]>(x, w)"
+         "c = Relu(b) d = Add(a, c) m = GlobalAveragePool(d) y = Sub(d, m)", name="windows-apart"),
     case("float[seq, 2, 3, 3] x", "y = GlobalAveragePool(x)"),
     case("float[2, 2, seq] x", "y = GlobalAveragePool(x)"),
     case("float[2, 2, seq] x", "y = GlobalMaxPool(x)"),

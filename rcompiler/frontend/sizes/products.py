@@ -8,7 +8,7 @@ from rcompiler.frontend.builder import Value
 from rcompiler.frontend.ops.operand_shapes import window
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.value import Extents, SizeAtRunTime, extent_of
-from rcompiler.support.extent import Extent, InexactDivision, Size, lowest
+from rcompiler.support.extent import Extent, lowest
 
 from .rules import Results, as_usual, need_along, need_whole, of_whole, rule, with_extents
 
@@ -73,12 +73,9 @@ def windows(ctx: Context, x: Value, kernel: Sequence[int], out: Extents, least: 
         if ctx.attr("auto_pad", "NOTSET").startswith("SAME") and strides[axis] > 1:
             raise SizeAtRunTime("padding SAME depends on the size where the stride is not 1")
         room = size + pads[axis] + pads[axis + len(kernel)] - (k - 1) * dilations[axis] - 1
-        try:
-            count: Size = room // strides[axis] + 1
-        except InexactDivision:
-            raise SizeAtRunTime(f"{size} elements have windows {strides[axis]} apart") from None
-        if lowest(count) < least:
+        if lowest(room) < 0 or lowest(room) // strides[axis] + 1 < least:
             raise SizeAtRunTime(f"there may be no window in {size} elements")
+        count = ctx.b.quotient(f"{ctx.outputs[0]}[{axis + 2}]", room, strides[axis]) + 1
         found.append(extent_of(count))
     return tuple(found)
 
