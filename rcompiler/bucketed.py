@@ -5,7 +5,7 @@ Loading imports numpy, the runtime and the checker.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -49,6 +49,20 @@ class SizedTensor:
     sizes: tuple[int | str, ...]
 
 
+@dataclass(frozen=True)
+class _Serving:
+    """What calls see of one state of a model: replaced as a whole.
+
+    Attributes:
+        family, models: of each program of the family what runs it.
+        known: by the shapes of calls the model that runs them.
+    """
+
+    family: Family
+    models: Sequence[Model]
+    known: dict[tuple[tuple[int, ...], ...], Model]
+
+
 class BucketedModel(Closable):
     """numpy in, list of numpy out, for all sizes that it has a program for.
 
@@ -57,7 +71,6 @@ class BucketedModel(Closable):
 
     Attributes:
         inputs, outputs: name, shape, dtype of each, in the order of the call and of the result.
-        family: what is run, and all that is known of it.
     """
 
     def __init__(
@@ -82,7 +95,6 @@ class BucketedModel(Closable):
             ArtifactError, ScheduleError, DeviceError: as of these.
         """
         family.check()
-        self.family = family
         self._options = {
             "eus": eus,
             "timed": timed,
@@ -95,13 +107,10 @@ class BucketedModel(Closable):
         if stand_in is None and not on_gpu and not timed:
             most = max(program.arena_bytes for program in family.programs)
             each["turns"] = self._turns = Turns(most, wait_limit_s)
-        self._models: list[Model] = [
-            model_of(program, eus, **each) if stand_in is None else stand_in(program)
-            for program in family.programs
-        ]
+        self._make: Callable[[Artifact], Model] = stand_in or partial(model_of, eus=eus, **each)
+        self._now = _Serving(family, [*map(self._make, family.programs)], {})
         if self._turns is not None:
             self._turns.begin()
-        self._known: dict[tuple[tuple[int, ...], ...], Model] = {}
         self.inputs = tuple(
             SizedTensor(t.name, t.shape, t.dtype, family.sizes_of(t.name))
             for t in self.largest.inputs
@@ -125,8 +134,13 @@ class BucketedModel(Closable):
         """
         arrays = call_arguments(self._first.inputs, args, kwargs)
         shapes = tuple(_shape(array) for array in arrays)
-        model = self._known.get(shapes) or self._chosen(shapes)
+        model = self._now.known.get(shapes) or self._chosen(shapes)
         return model(*arrays)
+
+    @property
+    def family(self) -> Family:
+        """What is run, and all that is known of it."""
+        return self._now.family
 
     def program(self, **sizes: int) -> Model:
         """The model that runs inputs of these sizes: to bind memory to it, or to ask for its times.
@@ -137,11 +151,8 @@ class BucketedModel(Closable):
         Raises:
             ShapeError: there is no such symbol, or no program for these sizes.
         """
-        names = self.family.symbols
-        for name in sizes:
-            if name not in names:
-                raise ShapeError(f"the model has no size '{name}'; it has: {', '.join(names)}")
-        return self._models[self.family.program_for([sizes.get(name, -1) for name in names])]
+        now = self._now
+        return now.models[now.family.program_for(self._sizes(sizes))]
 
     def taking(self, *args: object, **kwargs: object) -> Model:
         """The model that runs a call with these arguments.
@@ -157,9 +168,9 @@ class BucketedModel(Closable):
     @property
     def programs(self) -> list[tuple[dict[str, tuple[int, int]], Model]]:
         """Of each program, by symbol, the least and the greatest size, and the model that runs."""
-        names = self.family.symbols
-        each = (dict(zip(names, sizes, strict=True)) for sizes in self.family.sizes)
-        return list(zip(each, self._models, strict=True))
+        family, models = self._now.family, self._now.models
+        each = (dict(zip(family.symbols, sizes, strict=True)) for sizes in family.sizes)
+        return list(zip(each, models, strict=False))
 
     @property
     def eus(self) -> int:
@@ -196,7 +207,7 @@ class BucketedModel(Closable):
             CompilerError: the model carries no report.
             ArtifactError: it is damaged.
         """
-        count = len(self._models)
+        count = len(self._now.models)
         return self.largest.report().noted(
             f"the largest of {count} programs over one block of weights, for "
             f"{self.family.text()}; program(...) has the others"
@@ -219,8 +230,21 @@ class BucketedModel(Closable):
 
     def close(self) -> None:
         """Stop the threads and give back the memory. Idempotent."""
-        for model in self._models:
+        for model in self._now.models:
             model.close()
+
+    def another(self, **options: Any) -> BucketedModel:
+        """A model of its own that runs the same, with the same code and weights.
+
+        Args:
+            **options: as of the constructor, where they differ.
+
+        Raises:
+            DeviceError: the model is closed, or there is no room for another.
+        """
+        self.check_open()
+        with room_for("copying the model"):
+            return BucketedModel(self.family, **{**self._options, **options})
 
     def __copy__(self) -> BucketedModel:
         """A model of its own that runs the same.
@@ -228,9 +252,7 @@ class BucketedModel(Closable):
         Raises:
             DeviceError: the model is closed, or there is no room for another.
         """
-        self.check_open()
-        with room_for("copying the model"):
-            return BucketedModel(self.family, **self._options)
+        return self.another()
 
     def __deepcopy__(self, memo: object) -> BucketedModel:
         return self.__copy__()
@@ -250,21 +272,37 @@ class BucketedModel(Closable):
             shown(self.family.text()),
         )
 
+    def _extend(self, family: Family) -> None:
+        """Serve a family that begins with the programs of this one; by one thread at a time."""
+        models = self._now.models
+        if added := family.programs[len(models) :]:
+            self._now = _Serving(family, [*models, *map(self._make, added)], {})
+
     @property
     def _first(self) -> Model:
-        return self._models[0]
+        return self._now.models[0]
 
     @property
     def largest(self) -> Model:
         """The model that runs the largest sizes."""
-        tops = [tuple(top for _, top in sizes) for sizes in self.family.sizes]
-        return self._models[max(range(len(tops)), key=lambda n: (sum(tops[n]), n))]
+        now = self._now
+        tops = [tuple(top for _, top in sizes) for sizes in now.family.sizes]
+        return now.models[max(range(len(tops)), key=lambda n: (sum(tops[n]), n))]
+
+    def _sizes(self, sizes: Mapping[str, int]) -> list[int]:
+        """Sizes by symbol, in the order of the symbols; -1 for those that are left out."""
+        names = self.family.symbols
+        for name in sizes:
+            if name not in names:
+                raise ShapeError(f"the model has no size '{name}'; it has: {', '.join(names)}")
+        return [sizes.get(name, -1) for name in names]
 
     def _chosen(self, shapes: tuple[tuple[int, ...], ...]) -> Model:
-        model = self._models[self.family.program_for(self.family.size_of(shapes))]
-        if len(self._known) >= _MOST_SHAPES:
-            self._known.clear()
-        self._known[shapes] = model
+        now = self._now
+        model = now.models[now.family.program_for(now.family.size_of(shapes))]
+        if len(now.known) >= _MOST_SHAPES:
+            now.known.clear()
+        now.known[shapes] = model
         return model
 
     def _output_sizes(self, number: int) -> tuple[int | str, ...]:

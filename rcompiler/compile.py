@@ -25,19 +25,23 @@ from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.model import Device
 from rcompiler.device.target import canonical, cpu_targets, is_host, kind_name
 from rcompiler.driver import isolate
+from rcompiler.driver.background import compile_largest
 from rcompiler.driver.compilation import Compilation
 from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_family, compiled_model
 from rcompiler.driver.family import compile_family
 from rcompiler.driver.host import given_device, target_device
 from rcompiler.driver.in_pieces import in_pieces
+from rcompiler.driver.sized_program import SizedPrograms
 from rcompiler.driver.steps import CompilationSteps, Progress
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel
 from rcompiler.fallback import Fallbacks, checked_fallbacks
 from rcompiler.frontend import import_onnx
 from rcompiler.frontend.load import load
 from rcompiler.frontend.size_sets import sizes_of, with_defaults
+from rcompiler.growing_model import GrowingModel
 from rcompiler.model import Model
 from rcompiler.options import (
+    Build,
     CompileOptions,
     CpuPrecision,
     GpuPrecision,
@@ -47,12 +51,12 @@ from rcompiler.options import (
     Roots,
     Scheduler,
     Tune,
+    checked_build,
     checked_cache,
     checked_eus,
     policy_of,
 )
 from rcompiler.passes.constants.model_context import ModelContext
-from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.passes.ir.module_device import ATTRIBUTE, Attached, attached
 from rcompiler.passes.tiles.named_ops import generalise
 from rcompiler.passes.tiling.claims import check_claims
@@ -87,6 +91,7 @@ def compile_onnx(
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
     fallback: Fallbacks | None = None,
+    build: Build = "all",
 ) -> Model | CrossCompiledModel | BucketedModel | CompositeModel:
     """Compile an ONNX model for a device.
 
@@ -168,6 +173,9 @@ def compile_onnx(
             call `fn(*arrays, **attributes)` of its function, or of that of a `Fallback`, which can
             promise what the results are; the model is compiled in parts around it. Nodes that can
             be compiled are compiled.
+        build: of a model for several sizes, "all" of its programs, or the "largest" one of each
+            range: the model then is a `rcompiler.growing_model.GrowingModel`, and the others are
+            built in the background, in a process of its own, when calls have their sizes.
 
     Returns:
         A model that is ready to run: a CompiledModel, or for a GPU a GpuModel. For a CPU with
@@ -195,6 +203,11 @@ def compile_onnx(
             raise CompilerError(
                 "fallback cuts the model into parts, and state is of a model in one part; leave "
                 "one of the two out"
+            )
+        if build != "all":
+            raise CompilerError(
+                f"build={build!r}: fallback cuts the model into parts, which are built at once; "
+                "leave one of the two out"
             )
         others = {n: x for n, x in given.items() if n not in ("model", "shapes", "values")}
         found = in_pieces(model, shapes, values, functions, partial(compile_onnx, **others))
@@ -248,13 +261,21 @@ def compile_onnx(
             f"{what} is for a model of one size, and shapes= asks for {len(sizes.buckets)} "
             "programs; give one target and leave tune out, or one size"
         )
+    if checked_build(build) != "all" and (sizes is None or tune != "off"):
+        raise CompilerError(
+            f"build={build!r} is for a model with ranges of sizes in several buckets, which is not "
+            "tuned; give shapes= with a range, and leave tune out, or leave build out"
+        )
     artifacts: list[Artifact] = []
     for name in targets:
         base = _base(name, precision, tune)
         by = replace(options, target=canonical(name))
         chosen = given_device(name, base, device)
         if sizes is not None:
-            one = partial(_of_family, proto, values, by, base, chosen, progress)
+            programs = SizedPrograms(proto, values, by, base, chosen)
+            if build == "largest":
+                return GrowingModel(compile_largest(sizes, programs, progress), count or None)
+            one = partial(programs.program, progress=progress)
             return compiled_family(compile_family(sizes, one), count or None)
         if tune in ("warmup", "online"):
             return tuned_model(model, shapes, values, by, base, chosen, budget, progress)
@@ -262,22 +283,6 @@ def compile_onnx(
         run = Compilation(by, base, steps, one_of_several=len(targets) > 1)
         artifacts += run.from_onnx(model, shapes, values, chosen, [by], state)
     return compiled_model(together(artifacts))
-
-
-def _of_family(
-    model: Any,
-    values: Mapping[str, Any] | None,
-    options: CompileOptions,
-    base: Device,
-    device: Device | None,
-    progress: Progress | None,
-    shapes: Mapping[str, Any],
-    pool: WeightPool,
-) -> Artifact:
-    """The program of a model for one of its sizes, with its weights in the pool."""
-    run = Compilation(options, base, CompilationSteps(progress), pool=pool)
-    [made] = run.from_onnx(model, shapes, values, device, [options])
-    return made
 
 
 def _base(target: str, precision: Precision, tune: Tune) -> Device:

@@ -94,6 +94,10 @@ class DeviceError(CompilerError):
     """A device that is unknown or absent, or that a program does not fit on."""
 
 
+class BusyError(CompilerError):
+    """A call that no instance of a pool was free for in time."""
+
+
 class TooManyBlocks(DeviceError):
     """More EUs wait for one another than the device runs blocks of the model at the same time."""
 
@@ -148,6 +152,12 @@ class OptionalPassWarning(UserWarning):
 
 class EagerGraphWarning(UserWarning):
     """A graph of PyTorch's that is not compiled, and runs operator by operator; it says why."""
+
+
+class FailedBuildWarning(UserWarning):
+    """A program that was to be built while its model serves could not be: the next larger one goes
+    on to serve its sizes.
+    """
 
 
 class IgnoredOptionWarning(UserWarning):

@@ -140,15 +140,26 @@ class Portable(HeldModel):
 
     _options: dict[str, Any]
 
-    def __copy__(self) -> Model:
-        """A model of its own that runs the same.
+    def another(self, **options: Any) -> Model:
+        """A model of its own that runs the same, as a copy.
+
+        Args:
+            **options: as of `model_of`, where they differ from those of this one.
 
         Raises:
             DeviceError: the model is closed, or there is no room for another.
         """
         self.check_open()
         with room_for("copying the model"):
-            return model_of(self.artifact, **self._options)
+            return model_of(self.artifact, **{**self._options, **options})
+
+    def __copy__(self) -> Model:
+        """A model of its own that runs the same.
+
+        Raises:
+            DeviceError: the model is closed, or there is no room for another.
+        """
+        return self.another()
 
     def __deepcopy__(self, memo: object) -> Model:
         return self.__copy__()

@@ -20,6 +20,7 @@ GpuPrecision = Literal["f32", "tf32", "f16", "bf16"]
 CpuPrecision = Literal["f32", "f16", "bf16", "w8", "w4"]
 Precision = Literal[GpuPrecision, CpuPrecision]
 Memory = Literal["auto", "reuse", "apart"]
+Build = Literal["all", "largest"]
 Roots = Literal["auto", "direct", "winograd2", "winograd4"]
 
 DEFAULT = "default"  # the name of the device record of this machine that is not measured
@@ -234,6 +235,13 @@ def checked_eus(eus: int | None, most: int) -> int:
             "None for all"
         )
     return eus
+
+
+def checked_build(build: str) -> Build:
+    """Which programs of a model are built at once, as it was asked for. Raises CompilerError."""
+    if build not in get_args(Build):
+        raise CompilerError(f"build={build!r}: give one of {', '.join(get_args(Build))}")
+    return build  # type: ignore[return-value]
 
 
 def checked_cache(cache: str | os.PathLike[str] | bool | None) -> Path | None:

@@ -33,7 +33,7 @@ CHOSEN = (
 SCHEDULES = _data.TEXTS
 """Endings of files with a schedule; which form its text has says its first line."""
 
-_OTHERS = ("shapes", "values", "bounds", "state", "no_fusion")  # said in their own ways
+_OTHERS = ("shapes", "values", "bounds", "state", "no_fusion", "build")  # said in their own ways
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,8 @@ def _check_compilation(options: argparse.Namespace, source: Source, told: Progre
 
 def _more(options: argparse.Namespace) -> dict[str, Any]:
     """Options of compile_onnx that only this tool has."""
-    return {"machine_code": False} if options.no_machine_code else {}
+    found: dict[str, Any] = {"machine_code": False} if options.no_machine_code else {}
+    return found | ({"build": options.build} if options.build else {})
 
 
 class _Steps:
@@ -196,6 +197,12 @@ def _options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="for a GPU: PTX alone, which its driver compiles, also where ptxas is found; of AMD "
         "assembly alone",
+    )
+    parser.add_argument(
+        "--build",
+        metavar="WHICH",
+        help="of a model with ranges of sizes all programs (default), or the largest, which takes "
+        "every size of its range",
     )
     add_compile_options(parser)
 

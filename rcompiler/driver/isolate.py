@@ -84,6 +84,11 @@ def compile_onnx(model: Any, **options: Any) -> Model | CrossCompiledModel | Buc
             "fallback= has functions of this process, and a limit leaves it little address space; "
             "leave fallback out, or raise the limit"
         )
+    if options.pop("build", "all") != "all":
+        raise DeviceError(
+            "build= builds programs while the model serves, and a limit leaves this process little "
+            "address space; leave build out, or raise the limit"
+        )
     progress = options.pop("progress", None)
     if options.get("policy") is not None:
         options["policy"] = policy_of(options["policy"])

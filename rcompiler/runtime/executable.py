@@ -55,7 +55,7 @@ class Executable(HeldModel, Stateful):
         artifact: Artifact,
         eus: int | None = None,
         *,
-        pin: bool = False,
+        pin: bool | Sequence[int] = False,
         wait_limit_s: float = 20.0,
         timed: bool = False,
         validate: Callable[[Artifact], None] | None = None,
@@ -71,7 +71,8 @@ class Executable(HeldModel, Stateful):
                 the same results; more CPUs than EUs are of no use. Asking for more than there are
                 CPUs is possible and slow. Beside other programs a launch may run on the calling
                 thread alone, where that is faster.
-            pin: bind each worker to a CPU. The calling thread is never bound.
+            pin: bind each worker to a CPU; of some CPUs to these, the first of which is left for
+                the calling thread. That is never bound.
             wait_limit_s: after so long without progress a launch fails instead of hanging; up to a
                 day.
             timed: note when each run of rTasks begins and ends, see `times`; some 50 ns a run.
@@ -105,8 +106,11 @@ class Executable(HeldModel, Stateful):
         self.inputs, self.outputs = artifact.given, artifact.returned
         self.eus = _threads(artifact, eus)
         most = max(each.arena_bytes for each in (artifact, *others))
-        own_arena = partial(arena, most, "temporary tensors of the model")
-        self._arena = own_arena() if turns is None else turns.arena
+        if turns is None:
+            self._arena = arena(most, "temporary tensors of the model")
+        else:
+            turns.room(most)
+            self._arena = turns.arena
         kept = parameters(artifact.kept, artifact.ranges, "state")
         taken = artifact.given if artifact.states else artifact.inputs
         self._parameters = parameters(taken, artifact.ranges)
@@ -342,7 +346,13 @@ class _PlanOfModel:
     """One artifact as teams run it; its code is loaded once."""
 
     def __init__(
-        self, artifact: Artifact, *, eus: int, waiting: Waiting, pin: bool, timed: bool
+        self,
+        artifact: Artifact,
+        *,
+        eus: int,
+        waiting: Waiting,
+        pin: bool | Sequence[int],
+        timed: bool,
     ) -> None:
         assert isinstance(artifact.image, Image)
         self._artifact, self._waiting, self._pin, self._timed = artifact, waiting, pin, timed

@@ -115,22 +115,32 @@ class Family(Writable):
         Raises:
             ShapeError: none does; names the sizes that are there.
         """
-        found = [
-            number
-            for number, intervals in enumerate(self.sizes)
-            if all(n < 0 or a <= n <= b for n, (a, b) in zip(sizes, intervals, strict=True))
-        ]
-        if not found:
+        found = smallest(self.sizes, sizes)
+        if found is None:
             asked = ", ".join(f"{s}={n}" for s, n in zip(self.symbols, sizes, strict=True))
             raise ShapeError(
                 f"there is no program for {asked}; the model was compiled for {self.text()}. "
                 "Compile it with shapes= that have this size"
             )
+        return found
 
-        def bound(number: int) -> int:
-            return int(np.prod([top for _, top in self.sizes[number]], dtype=object))
+    def grown(self, sizes: Sequence[Interval], program: Artifact) -> Family:
+        """The same with one more program.
 
-        return min(found, key=lambda number: (bound(number), number))
+        Args:
+            sizes: that it takes, as of `sizes`.
+            program: its block of weights begins with the one of the others, which is extended.
+
+        Raises:
+            ArtifactError: as `check`.
+        """
+        others = (
+            replace(each, constants=program.constants, storage=program.storage)
+            for each in self.programs
+        )
+        found = replace(self, sizes=(*self.sizes, tuple(sizes)), programs=(*others, program))
+        found.check()
+        return found
 
     def text(self) -> str:
         """The sizes that there are programs for.
@@ -187,6 +197,25 @@ class Family(Writable):
         family = {"symbols": self.symbols, "axes": axes, "programs": described}
         header, weights = self.programs[0].weights()
         return {BUCKETS: family, **header}, dict(sorted({**kept, **weights}.items()))
+
+
+def smallest(programs: Sequence[Sequence[Interval]], sizes: Sequence[int]) -> int | None:
+    """The number of the smallest program that takes inputs of these sizes; None where none does.
+
+    Args:
+        programs: of each, for each symbol, the least and the greatest size that it takes.
+        sizes: for each symbol; -1 where any will do.
+    """
+    found = [
+        number
+        for number, intervals in enumerate(programs)
+        if all(n < 0 or a <= n <= b for n, (a, b) in zip(sizes, intervals, strict=True))
+    ]
+
+    def bound(number: int) -> int:
+        return int(np.prod([top for _, top in programs[number]], dtype=object))
+
+    return min(found, key=lambda number: (bound(number), number)) if found else None
 
 
 def load(

@@ -32,13 +32,13 @@ def arena(size: int, what: str) -> np.ndarray:
         # Private: a forked child must not write into the tensors of its parent.
         memory = mmap.mmap(-1, max(size, 1), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if size >= _HUGE:
-            _ask_for_huge_pages(memory)
+            ask_for_huge_pages(memory)
         return np.frombuffer(memory, np.uint8)[:size]
     except OSError as error:
         raise _too_much(size, what, error.strerror or str(error)) from None
 
 
-def _ask_for_huge_pages(memory: mmap.mmap) -> None:
+def ask_for_huge_pages(memory: mmap.mmap) -> None:
     """Fewer misses of the translation buffer (1 % of ResNet-50's time); a wish, not a need."""
     with contextlib.suppress(OSError):  # a kernel without them
         memory.madvise(mmap.MADV_HUGEPAGE)

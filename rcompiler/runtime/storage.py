@@ -13,7 +13,7 @@ copied.
 import hashlib
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +49,11 @@ class Layout(NamedTuple):
         """Where weights that are in a run lie in the section."""
         [run] = [run for run in self.runs if run.begin <= offset < run.end]
         return run.place + offset - run.begin
+
+    def offset(self, place: int) -> int:
+        """Which weights lie at a place of the section that is a run's."""
+        [run] = [run for run in self.runs if run.place <= place < run.place + run.end - run.begin]
+        return run.begin + place - run.place
 
 
 def layout(size: int, made: Sequence[tuple[int, int]]) -> Layout:
@@ -102,6 +107,22 @@ class Storage:
                 "compile the model again"
             )
         return laid
+
+    def grown(self, before: int, size: int) -> "Storage":
+        """How a file keeps a block that had `before` bytes, and has `size`: what is behind them is
+        there as it is.
+        """
+        if not self.recipes:
+            return self
+        old, new = _laid(self.recipes, before), _laid(self.recipes, size)
+
+        def moved(source: int) -> int:
+            if source >= old.aside:
+                return source - old.aside + new.aside
+            return new.place(old.offset(source))
+
+        made = tuple(replace(recipe, source=moved(recipe.source)) for recipe in self.recipes)
+        return Storage(made, self.aside)
 
     def section(self, weights: np.ndarray) -> np.ndarray:
         """The bytes that a file keeps of the weights."""

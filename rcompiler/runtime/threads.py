@@ -9,7 +9,7 @@ import ctypes
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import getpid
@@ -86,17 +86,19 @@ class Team:
         code: LoadedImage,
         loaded: LoadedSchedule,
         waiting: Waiting,
-        pin: bool = False,
+        pin: bool | Sequence[int] = False,
         timed: bool = False,
     ) -> None:
-        """Start the workers. timed: note when each RUN begins and ends.
+        """Start the workers. pin: to a CPU each; if it is some CPUs, to these. timed: note when
+        each RUN begins and ends.
 
         Raises:
             DeviceError: no memory or no threads.
         """
         self.threads = len(loaded.streams)
         self._limit_s = waiting.limit_s
-        self._shared = _Shared(code, loaded, waiting)
+        cpus = None if isinstance(pin, bool) else len({*pin})
+        self._shared = _Shared(code, loaded, waiting, cpus)
         self.stamps = Stamps(loaded.schedule) if timed else None
         suffix = "_timed" if timed else ""
         # Foreign: bases -> OK, or what `failed` explains.
@@ -250,10 +252,17 @@ def _refuse(message: str, bases: int | bytes) -> int:
 class _Shared:
     """All memory that compiled code reads; the threads keep it alive.
 
-    loaded: the schedule that launches run. code: keeps the code of the workers.
+    loaded: the schedule that launches run. code: keeps the code of the workers. cpus: that the
+    threads have, None for all that this process may use.
     """
 
-    def __init__(self, code: LoadedImage, loaded: LoadedSchedule, waiting: Waiting) -> None:
+    def __init__(
+        self,
+        code: LoadedImage,
+        loaded: LoadedSchedule,
+        waiting: Waiting,
+        cpus: int | None = None,
+    ) -> None:
         self.code = code
         self.threads = len(loaded.streams)
         self.control = arena(at.WORDS * _WORD, "control block").view(np.int64)
@@ -263,7 +272,7 @@ class _Shared:
         self.units = units.reshape(self.threads + 1, at.UNIT_WORDS)
         self.workspaces = arena(1, "workspaces of the EUs")
         self.control[at.THREADS] = self.threads
-        alone = self.threads <= usable_cpus()
+        alone = self.threads <= (usable_cpus() if cpus is None else cpus)
         spin, yields = (10000, 0) if alone else (50, 8)
         self.control[at.SPIN] = spin if waiting.spin is None else waiting.spin
         self.control[at.YIELDS] = yields if waiting.yields is None else waiting.yields
@@ -296,12 +305,16 @@ class _Shared:
 
 
 def _start(
-    shared: _Shared, code: LoadedImage, enter: Callable[..., None], threads: int, pin: bool
+    shared: _Shared,
+    code: LoadedImage,
+    enter: Callable[..., None],
+    threads: int,
+    pin: bool | Sequence[int],
 ) -> list[threading.Thread]:
-    cpus = sorted(os.sched_getaffinity(0))
+    cpus = sorted(os.sched_getaffinity(0)) if isinstance(pin, bool) else [*pin]
 
     def serve(eu: int) -> None:
-        if pin:
+        if pin is not False:
             os.sched_setaffinity(0, {cpus[eu % len(cpus)]})
         enter(shared.control_address, eu, 1)
 

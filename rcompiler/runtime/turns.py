@@ -27,7 +27,7 @@ class Turns:
     """What models share that run one at a time.
 
     Attributes:
-        arena: uint8[bytes], their temporary tensors.
+        arena: uint8[bytes], the temporary tensors of whoever joins.
     """
 
     def __init__(self, arena_bytes: int, limit_s: float) -> None:
@@ -42,13 +42,21 @@ class Turns:
         """
         self.arena = arena(arena_bytes, "temporary tensors of the model")
         self._limit_s = limit_s
-        self._plans: list[LoadedPlan] = []
+        self._plans: list[LoadedPlan] = []  # others may join while they run
         self._teams: dict[int, _TakenTeam] = {}  # by process
         self._launcher: Launcher | None = None
 
+    def room(self, arena_bytes: int) -> None:
+        """Let `arena` be large enough for a model that joins; the others keep what they have.
+
+        Raises:
+            DeviceError: there is no memory.
+        """
+        if arena_bytes > self.arena.size:
+            self.arena = arena(arena_bytes, "temporary tensors of the model")
+
     def join(self, plan: LoadedPlan) -> Turn:
-        """The place of one more model, before the first launch of any."""
-        assert self._launcher is None
+        """The place of one more model; by one thread at a time, also while others run."""
         self._plans.append(plan)
         return Turn(self, len(self._plans) - 1)
 
@@ -104,7 +112,7 @@ class Turn:
 class _TakenTeam:
     """A team, and what its next launch runs.
 
-    A plan for fewer threads than it has gets a team of its own.
+    A plan for another number of threads than it has gets a team of its own.
     """
 
     def __init__(self, team: Team, plans: Sequence[LoadedPlan], limit_s: float) -> None:
@@ -132,7 +140,7 @@ class _TakenTeam:
     def _start(self, plan: LoadedPlan) -> Start:
         """What starts a plan; on one thread while that is faster."""
         start = self._raw
-        if plan.threads < self._team.threads:
+        if plan.threads != self._team.threads:
             own = plan.team()
             self._others.append(own)
 

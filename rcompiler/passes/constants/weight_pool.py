@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -20,15 +20,25 @@ class WeightPool:
     them: what was placed stays where it is.
 
     Attributes:
-        placed: by its offset, each constant.
+        placed: by its offset, each constant that was added here.
         size: bytes of the block so far.
+        known: offsets of all constants, by the sha256 of their bytes.
     """
 
     def __init__(self) -> None:
         self.placed: dict[int, Constant] = {}
         self.size = 0
-        self._known: dict[bytes, int] = {}
+        self.known: dict[bytes, int] = {}
         self._arrays: dict[str, np.ndarray] = {}
+
+    @staticmethod
+    def behind(known: Mapping[bytes, int], size: int) -> WeightPool:
+        """The pool for one more program of a model whose others have so many bytes of weights: what
+        it adds lies behind them. known: where theirs lie, see `known`.
+        """
+        pool = WeightPool()
+        pool.known, pool.size = dict(known), size
+        return pool
 
     def interned(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The arrays of a module by their keys: those that an earlier one had as these objects, so
@@ -45,24 +55,42 @@ class WeightPool:
         """Where a constant lies, in bytes from the start of the block, aligned to 64."""
         bytes_ = _bytes(array)
         digest = hashlib.sha256(bytes_.data).digest()
-        offset = self._known.get(digest)
+        offset = self.known.get(digest)
         if offset is None:
-            offset = self._known[digest] = self.size
+            offset = self.known[digest] = self.size
             self.placed[offset] = array
             self.size += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
         return offset
 
-    def block(self) -> tuple[np.ndarray, Storage]:
+    def block(self, memory: Callable[[int, str], np.ndarray] = arena) -> tuple[np.ndarray, Storage]:
         """uint8[size], all constants at their places, and how a file keeps them.
+
+        Args:
+            memory: gives bytes, which begin at a page, for what is named.
 
         Raises:
             DeviceError: there is no memory for them.
         """
-        made = arena(self.size, "weights of the model")
-        for offset, array in self.placed.items():
-            place = made[offset : offset + array.nbytes]
-            write(array, place.view(array.dtype).reshape(array.shape))
+        made = memory(self.size, "weights of the model")
+        self._fill(made, 0)
         return made, storage_of(self.placed, made, sources=True)
+
+    def added(self) -> tuple[int, np.ndarray]:
+        """Of a pool behind others: where what was added begins, and its bytes.
+
+        Raises:
+            DeviceError: there is no memory for them.
+        """
+        start = min(self.placed, default=self.size)
+        made = arena(self.size - start, "weights of the model")
+        self._fill(made, start)
+        return start, made
+
+    def _fill(self, made: np.ndarray, start: int) -> None:
+        """Write all that was added here. made: uint8, the bytes of the block from `start` on."""
+        for offset, array in self.placed.items():
+            place = made[offset - start : offset - start + array.nbytes]
+            write(array, place.view(array.dtype).reshape(array.shape))
 
 
 def _bits(array: np.ndarray) -> np.ndarray:

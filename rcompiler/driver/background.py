@@ -1,0 +1,208 @@
+"""Compile the largest program of a model now, and the others in a worker process when they are
+asked for.
+
+The worker is given the model in a file of a folder that only this user can read, and which goes
+with the model. It knows the weights of the programs before it by their sha256: what is equal lies
+where it is, and what is new is put behind, into address space that was reserved at the start.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from rcompiler import errors
+from rcompiler.device.cpu import lacking
+from rcompiler.driver.family import compile_family
+from rcompiler.driver.growth import Growth, needed_first
+from rcompiler.driver.host import measured_device
+from rcompiler.driver.program_worker import BUILT, Made, Refusal, Wanted
+from rcompiler.driver.sized_program import SizedPrograms
+from rcompiler.driver.steps import Progress
+from rcompiler.errors import CompilerError, DeviceError
+from rcompiler.frontend.size_sets import SizeSets
+from rcompiler.passes.constants.weight_pool import WeightPool
+from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.growing_block import GrowingBlock
+from rcompiler.support.workers import Worker, WorkerDied
+
+_PROGRAMS = "programs.pickle"
+_WORKER = "rcompiler.driver.program_worker"
+
+
+def compile_largest(sizes: SizeSets, programs: SizedPrograms, progress: Progress | None) -> Growth:
+    """The programs of a model without which a size has none; all others can be asked for.
+
+    Args:
+        sizes: what there shall be programs for.
+        programs: how they are compiled.
+        progress: as of compile_onnx, of the first ones.
+
+    Raises:
+        CompilerError: as compile_onnx; or nothing is left to be built later.
+        DeviceError: there is no memory for weights, or no room for the model on the disk; or this
+            machine cannot run the programs.
+    """
+    base = programs.base
+    if base.is_cpu and (missing := lacking(base)):
+        raise DeviceError(
+            f"build='largest' builds programs as calls ask for them, and this CPU has no "
+            f"{', '.join(missing)}, which they need to run; leave build out"
+        )
+    first = needed_first(sizes.buckets)
+    if len(first) == len(sizes.buckets):
+        raise CompilerError(
+            "build='largest' builds the smaller buckets of ranges later, and shapes= has no size "
+            "that a larger program takes; give a range, such as range(1, 9), or leave build out"
+        )
+    device = programs.device or measured_device(base, programs.options.cache)
+    programs = replace(programs, device=device)  # one for all of them
+    now = replace(
+        sizes,
+        buckets=tuple(sizes.buckets[n] for n in first),
+        bindings=tuple(sizes.bindings[n] for n in first),
+    )
+    pool, block = WeightPool(), GrowingBlock(len(sizes.buckets) - len(first))
+    one = partial(programs.program, progress=progress)
+    family = compile_family(now, one, pool, block.begin)
+    builder = WorkerBuilder(sizes, programs, pool.known, block, family.programs[0])
+    return Growth(family, sizes.buckets, builder)
+
+
+class WorkerBuilder:
+    """A `growth.Builder` that asks a worker process, which is started by the first build."""
+
+    def __init__(
+        self,
+        sizes: SizeSets,
+        programs: SizedPrograms,
+        known: Mapping[bytes, int],
+        block: GrowingBlock,
+        first: Artifact,
+    ) -> None:
+        """Write the model for the worker.
+
+        known: the weights of the first programs. block: where they lie. first: one of them.
+
+        Raises CompilerError, DeviceError.
+        """
+        self._sizes, self._known, self._block = sizes, known, block
+        self._constants, self._storage = first.constants, first.storage
+        self._folder = Path(tempfile.mkdtemp(prefix="rc-programs-"))
+        self._owner, self._lock = os.getpid(), threading.Lock()
+        self._worker: Worker | None = None
+        self._stopped, self._busy = False, False
+        try:
+            self._write(programs)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _write(self, programs: SizedPrograms) -> None:
+        try:
+            model = programs.model.SerializeToString()
+        except Exception as error:  # protobuf's, which has no typed module
+            raise CompilerError(
+                "build='largest' hands the model to another process in one piece of at most 2 GB, "
+                f"and it is larger ({error}); leave build out"
+            ) from None
+        try:
+            with (self._folder / _PROGRAMS).open("wb") as file:
+                pickle.dump(replace(programs, model=model), file)
+        except OSError as error:
+            raise DeviceError(
+                f"{self._folder}: the model cannot be written for the process that builds programs "
+                f"({error.strerror or error}); make room, set TMPDIR, or leave build out"
+            ) from None
+
+    def build(self, number: int) -> Artifact:
+        """As of `growth.Builder`.
+
+        Args:
+            number: as there.
+
+        Raises:
+            CompilerError: as there.
+        """
+        wanted = Wanted(
+            str(self._folder / _PROGRAMS),
+            self._sizes.bindings[number],
+            self._known,
+            self._constants.size,
+        )
+        # what the question is made of may be of modules that are found by these paths
+        question = pickle.dumps(([*map(os.path.abspath, sys.path)], pickle.dumps(wanted)))
+        try:
+            with self._asked() as worker:
+                status, answer = worker.ask(question)
+        except WorkerDied as died:
+            raise CompilerError(
+                f"the process that compiled the program ended ({died}); this is a defect of the "
+                "compiler, report it with the model"
+            ) from None
+        found: Made | Refusal = pickle.loads(answer)
+        if status != BUILT:
+            assert isinstance(found, Refusal)
+            refused: CompilerError = getattr(errors, found.kind, CompilerError)(found.text)
+            raise refused
+        assert isinstance(found, Made)
+        for module, kind, text in found.warned:
+            category = getattr(sys.modules.get(module), kind, UserWarning)
+            warnings.warn(text, category, stacklevel=2)
+        constants = self._block.extended(found.start, found.added)
+        self._storage = self._storage.grown(self._constants.size, constants.size)
+        self._constants, self._known = constants, found.known
+        return replace(found.program, constants=constants, storage=self._storage)
+
+    @contextmanager
+    def _asked(self) -> Iterator[Worker]:
+        """The worker, which `stop` ends meanwhile, and this then closes."""
+        with self._lock:
+            if self._stopped:
+                raise CompilerError("the model is closed")
+            if self._worker is None:
+                self._worker = Worker(_WORKER)
+            worker, self._busy = self._worker, True
+        try:
+            yield worker
+        except BaseException:
+            with self._lock:
+                self._worker, self._busy = None, False
+            worker.kill()
+            worker.close()
+            raise
+        with self._lock:
+            self._busy = False
+            if not self._stopped:
+                return
+        worker.close()
+
+    def stop(self) -> None:
+        """As of `growth.Builder`."""
+        if self._owner != os.getpid():
+            return
+        with self._lock:
+            self._stopped, worker, self._worker = True, self._worker, None
+            idle = not self._busy
+        if worker is not None:
+            worker.kill()
+            if idle:
+                worker.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def forget(self) -> None:
+        """As of `growth.Builder`; the folder stays the parent's."""
+        self._lock = threading.Lock()
+        worker, self._worker, self._busy = self._worker, None, False
+        if worker is not None:
+            worker.abandon()
