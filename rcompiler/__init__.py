@@ -12,11 +12,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rcompiler.batching import Batching
     from rcompiler.compile import compile_onnx
     from rcompiler.driver.isolate import compile_schedule
     from rcompiler.errors import CompilerError
     from rcompiler.fallback import Fallback
     from rcompiler.loading import load
+    from rcompiler.pool import Pool
     from rcompiler.session.inference_session import InferenceSession
     from rcompiler.session.io_binding import IOBinding
     from rcompiler.session.options import (
@@ -33,10 +35,12 @@ if TYPE_CHECKING:
     from rcompiler.session.values import OrtValue
 
 _HOME = {
+    "Batching": "rcompiler.batching",
     "CompilerError": "rcompiler.errors",
     "Fallback": "rcompiler.fallback",
     "compile_onnx": "rcompiler.compile",  # or what stands in for it, see `isolate.compiler`
     "compile_schedule": "rcompiler.driver.isolate",
+    "Pool": "rcompiler.pool",
     "load": "rcompiler.loading",
     # as onnxruntime has them
     "ExecutionMode": "rcompiler.session.options",
@@ -55,6 +59,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Batching",
     "CompilerError",
     "ExecutionMode",
     "ExecutionOrder",
@@ -65,6 +70,7 @@ __all__ = [
     "ModelMetadata",
     "NodeArg",
     "OrtValue",
+    "Pool",
     "RunOptions",
     "SessionOptions",
     "compile_onnx",

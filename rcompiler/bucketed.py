@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from rcompiler.driver.model_views import family_text
-from rcompiler.errors import ArtifactError, ShapeError
-from rcompiler.model import Model, being_loaded, model_of
+from rcompiler.errors import ArtifactError, DeviceError, ShapeError
+from rcompiler.model import CompiledModel, Model, being_loaded, model_of
 from rcompiler.report import Report
 from rcompiler.runtime.arguments import call_arguments
 from rcompiler.runtime.artifact import Artifact
@@ -164,6 +164,25 @@ class BucketedModel(Closable):
         """
         arrays = call_arguments(self._first.inputs, args, kwargs)
         return self._chosen(tuple(map(_shape, arrays)))
+
+    def arguments(self, *args: object, **kwargs: object) -> list[np.ndarray]:
+        """The arguments of a call as arrays, checked as the call would check them.
+
+        Args: as of a call.
+
+        Returns:
+            An array for each input, of the shape that was given.
+
+        Raises:
+            ShapeError, RangeError: as of `Executable.arguments`.
+            DeviceError: the model is for a GPU.
+        """
+        arrays = call_arguments(self._first.inputs, args, kwargs)
+        shapes = tuple(map(_shape, arrays))
+        model = self._now.known.get(shapes) or self._chosen(shapes)
+        if not isinstance(model, CompiledModel):
+            raise DeviceError(f"arguments for '{model.artifact.target}' are checked by its calls")
+        return model.arguments(*arrays)
 
     @property
     def programs(self) -> list[tuple[dict[str, tuple[int, int]], Model]]:

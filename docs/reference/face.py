@@ -28,6 +28,8 @@ FACE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Models for several sizes", "rcompiler.bucketed", ("BucketedModel", "SizedTensor")),
     ("Models that get programs while they serve", "rcompiler.growing_model", ("GrowingModel",)),
     ("What of these is built", "rcompiler.driver.growth", ("Build",)),
+    ("Many callers", "rcompiler.pool", ("Pool",)),
+    ("Calls that are joined", "rcompiler.batching", ("Batching",)),
     ("Load bytes", "rcompiler.loading", ("load_bytes",)),
     ("Options", "rcompiler.options", tuple(
         "CompileOptions Scheduler OwnPolicy policy_of default_device default_cache".split())),

@@ -105,6 +105,8 @@ class Growth:
             self._builder.forget()
             building = [] if self._building is None else [self._building]
             self._begin([*building, *self._queue])
+            with self._changed:
+                self._want([])
 
     # -- what models ask ---------------------------------------------------------------------------
     def attach(self, model: Grows) -> None:
@@ -151,13 +153,13 @@ class Growth:
             self._want(numbers)
 
     def _want(self, numbers: Sequence[int]) -> None:
-        """Hold the lock."""
+        """Let them wait, and be built. Hold the lock."""
         known = {*self._built, *self._queue, self._building}
         wanted = [number for number in numbers if number not in known]
-        if not wanted or self._stopped.is_set():
+        if self._stopped.is_set():
             return
         self._queue.extend(wanted)
-        if self._thread is None:
+        if self._queue and self._thread is None:
             thread = threading.Thread(target=self._serve, name="rcompiler builder", daemon=True)
             try:
                 thread.start()

@@ -205,6 +205,23 @@ class Executable(HeldModel, Stateful):
         self._checks.look(answers)
         return named(self._names, sized.cut([array for array, _ in made], layout, counted))
 
+    def arguments(self, *args: object, **kwargs: object) -> list[np.ndarray]:
+        """The arguments of a call as arrays, checked as the call would check them.
+
+        Args: as of a call.
+
+        Returns:
+            An array for each input, of the shape that was given.
+
+        Raises:
+            ShapeError: as of a call.
+            RangeError: an index in an argument leads out of what it leads into.
+        """
+        values = call_arguments(self.inputs, args, kwargs)
+        if self._sized is not None:
+            return self._sized.checked(values)
+        return [take(values[index])[0] for index, take in self._takes]
+
     def step(
         self, held: HeldState, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> Outputs[np.ndarray]:

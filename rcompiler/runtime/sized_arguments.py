@@ -100,6 +100,19 @@ class SizedCall:
         sizes = layout.sizes
         return [*arrays, *(sizes[n : n + 1].reshape(()) for n in range(len(sizes)))], layout
 
+    def checked(self, args: Sequence[object]) -> list[np.ndarray]:
+        """Arguments as arrays of the sizes that they have. Raises as `take`."""
+        values = self._arrays(args)
+        self._layout(values)
+        found = []
+        for parameter, value in zip(self._parameters, values, strict=True):
+            if parameter.tensor.extents:
+                parameter.check_range(value)
+                found.append(value)
+            else:
+                found.append(parameter.take(value)[0])
+        return found
+
     def _arrays(self, args: Sequence[object]) -> list[Any]:
         """What numpy makes of arguments that have a size at run time."""
         pairs = zip(self._parameters, args, strict=True)

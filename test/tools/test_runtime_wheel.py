@@ -112,6 +112,7 @@ def test_what_is_in_it(built):
         *(
             "__init__.py",
             "__main__.py",
+            "batching.py",
             "bucketed.py",
             "composite_model.py",
             "errors.py",
@@ -119,6 +120,7 @@ def test_what_is_in_it(built):
             "loading.py",
             "model.py",
             "options.py",
+            "pool.py",
             "py.typed",
         ),
         *("report.py", "checker", "device", "driver", "runtime", "schedule_text", "session"),
