@@ -109,6 +109,7 @@ class BucketedModel(Closable):
             each["turns"] = self._turns = Turns(most, wait_limit_s)
         self._make: Callable[[Artifact], Model] = stand_in or partial(model_of, eus=eus, **each)
         self._now = _Serving(family, [*map(self._make, family.programs)], {})
+        self._asked: Callable[[Sequence[int]], None] | None = None  # told of sizes that are new
         if self._turns is not None:
             self._turns.begin()
         self.inputs = tuple(
@@ -318,7 +319,10 @@ class BucketedModel(Closable):
 
     def _chosen(self, shapes: tuple[tuple[int, ...], ...]) -> Model:
         now = self._now
-        model = now.models[now.family.program_for(now.family.size_of(shapes))]
+        sizes = now.family.size_of(shapes)
+        model = now.models[now.family.program_for(sizes)]
+        if self._asked is not None:
+            self._asked(sizes)
         if len(now.known) >= _MOST_SHAPES:
             now.known.clear()
         now.known[shapes] = model

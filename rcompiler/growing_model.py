@@ -7,7 +7,6 @@ from typing import Any
 
 from rcompiler.bucketed import BucketedModel
 from rcompiler.driver.growth import Build, Growth
-from rcompiler.model import Model
 from rcompiler.report import Report
 from rcompiler.runtime.family import Family, smallest
 from rcompiler.runtime.memory import room_for
@@ -38,6 +37,7 @@ class GrowingModel(BucketedModel):
         self._growth = growth
         self._adopting = threading.Lock()
         super().__init__(growth.family, eus, **options)
+        self._asked = growth.ask
         growth.attach(self)
 
     @property
@@ -116,11 +116,6 @@ class GrowingModel(BucketedModel):
         self.check_open()
         with room_for("copying the model"):
             return GrowingModel(self._growth, **{**self._options, **options})
-
-    def _chosen(self, shapes: tuple[tuple[int, ...], ...]) -> Model:
-        model = super()._chosen(shapes)
-        self._growth.ask(self._now.family.size_of(shapes))
-        return model
 
 
 def _line(build: Build) -> str:

@@ -6,8 +6,8 @@ Loading imports numpy, the runtime and the checker.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -120,8 +120,11 @@ class Pool(Closable):
         """
         if self._batcher is not None:
             return self._batcher(args, kwargs)
-        with self.instance() as model:
-            return model(*args, **kwargs)
+        number, before = self._begin(self._wait_s)
+        try:
+            return self.instances[number](*args, **kwargs)
+        finally:
+            self._end(number, before)
 
     @contextmanager
     def instance(self, wait_s: float | None = None) -> Iterator[CompiledModel | BucketedModel]:
@@ -135,17 +138,26 @@ class Pool(Closable):
             DeviceError: the pool is closed.
             CompilerError: `wait_s` is no time.
         """
-        with self._line.taken(self._wait_s if wait_s is None else _checked_wait(wait_s)) as number:
-            if self.cpus is None:
-                yield self.instances[number]
-                return
-            before = os.sched_getaffinity(0)
-            # to all of them: who asks how many CPUs there are is told those of the instance
-            os.sched_setaffinity(0, self.cpus[number])
-            try:
-                yield self.instances[number]
-            finally:
-                os.sched_setaffinity(0, before)
+        number, before = self._begin(self._wait_s if wait_s is None else _checked_wait(wait_s))
+        try:
+            yield self.instances[number]
+        finally:
+            self._end(number, before)
+
+    def _begin(self, wait_s: float) -> tuple[int, set[int] | None]:
+        """Take an instance, on its CPUs; its number, and the CPUs that the thread had."""
+        number = self._line.take(wait_s)
+        if self.cpus is None:
+            return number, None
+        before = os.sched_getaffinity(0)
+        # to all of them: who asks how many CPUs there are is told those of the instance
+        _bind(self.cpus[number])
+        return number, before
+
+    def _end(self, number: int, before: set[int] | None) -> None:
+        self._line.give(number)
+        if before is not None:
+            _bind(before)
 
     @property
     def eus(self) -> int:
@@ -178,6 +190,14 @@ class Pool(Closable):
 
     def __repr__(self) -> str:
         return f"<Pool of {len(self.instances)} instances of {self.instances[0]!r}>"
+
+
+def _bind(cpus: Collection[int]) -> None:
+    """Let the calling thread run on some CPUs. Those that were taken from this process since the
+    pool was made are none of its any more: then it runs where it may.
+    """
+    with suppress(OSError):
+        os.sched_setaffinity(0, cpus)
 
 
 def _check_model(model: Any) -> None:

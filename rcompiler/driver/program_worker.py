@@ -73,6 +73,7 @@ class Refusal(NamedTuple):
 
 def serve() -> None:
     """Worker process: answer questions until the end of the input."""
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # of a parent in real time, too
     os.nice(_NICE)
     serve_answers(_answer)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from os import getpid
 from typing import Generic, TypeVar
 
@@ -139,22 +138,6 @@ class Line:
         first.number = number
         state.holders[number] = "a call that begins", self._clock()
         first.ready.set()
-
-    @contextmanager
-    def taken(self, limit_s: float) -> Iterator[int]:
-        """`take` and `give` around a block.
-
-        Args:
-            limit_s: as of `take`.
-
-        Raises:
-            BusyError, DeviceError: as of `take`.
-        """
-        number = self.take(limit_s)
-        try:
-            yield number
-        finally:
-            self.give(number)
 
     def close(self) -> None:
         """Refuse whoever waits, and comes from now on. Idempotent."""

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from contextlib import contextmanager
 
 import pytest
 
@@ -9,6 +10,15 @@ from rcompiler.errors import BusyError, DeviceError
 from rcompiler.runtime.line import Line, PerProcess
 
 PATIENCE_S = 60.0
+
+
+@contextmanager
+def taken(line, limit_s=PATIENCE_S):
+    number = line.take(limit_s)
+    try:
+        yield number
+    finally:
+        line.give(number)
 
 
 class Caller:
@@ -23,7 +33,7 @@ class Caller:
 
     def _run(self):
         try:
-            with self.line.taken(PATIENCE_S) as self.number:
+            with taken(self.line) as self.number:
                 self.has.set()
                 assert self.let.wait(PATIENCE_S)
         except (BusyError, DeviceError) as error:
@@ -71,7 +81,7 @@ def test_each_number_has_one_holder():
 
     def work():
         for _ in range(200):
-            with line.taken(PATIENCE_S) as number:
+            with taken(line) as number:
                 with lock:
                     if number in held:
                         wrong.append(number)
@@ -152,11 +162,11 @@ def test_an_interrupt_passes_on_what_was_handed_over(monkeypatch):
 
 def test_a_forked_child_has_all_of_them():
     line = Line(1, "instance")
-    with line.taken(0.0):
+    with taken(line, 0.0):
         child = os.fork()
         if not child:
             try:
-                with line.taken(0.0) as number:
+                with taken(line, 0.0) as number:
                     line.give(5)  # nobody's
                 os._exit(0 if number == 0 else 1)
             finally:

@@ -46,12 +46,12 @@ def _run(options: argparse.Namespace) -> int:
     for value in (*proto.graph.input, *proto.graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = _SYMBOL
     doing(f"{options.model}, up to {options.most} rows")
-    sizes = {
+    sizes: dict[str, Any] = {
         "shapes": {_SYMBOL: range(1, options.most + 1)},
         "buckets": {_SYMBOL: tuple(sorted({1, options.most // 2 or 1, options.most}))},
     }
     with ExitStack() as held:
-        model = held.enter_context(rcompiler.compile_onnx(proto, **sizes, eus=options.eus))
+        model: Any = held.enter_context(rcompiler.compile_onnx(proto, **sizes, eus=options.eus))
         one = model.program(**{_SYMBOL: 1}).artifact
         ranges = {each.input: (each.first, each.last + 1) for each in one.ranges}
         feeds = [
@@ -103,7 +103,8 @@ def _asked(
     together = threading.Barrier(len(feeds))
 
     def call(number: int) -> None:
-        took, results = [], None
+        took: list[int] = []
+        results = None
         together.wait()
         while not done(len(took)):
             start = time.perf_counter_ns()
