@@ -264,7 +264,7 @@ class BucketedModel(Closable):
         """
         self.check_open()
         with room_for("copying the model"):
-            return BucketedModel(self.family, **{**self._options, **options})
+            return type(self)(self.family, **{**self._options, **options})
 
     def __copy__(self) -> BucketedModel:
         """A model of its own that runs the same.
@@ -279,8 +279,19 @@ class BucketedModel(Closable):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Raises DeviceError where the model is closed, or there is no room for its bytes."""
+        return self.as_pickled(type(self))
+
+    def as_pickled(self, kind: type[BucketedModel]) -> tuple[Any, ...]:
+        """What pickle keeps: the options and the bytes of the file.
+
+        Args:
+            kind: what they are again.
+
+        Raises:
+            DeviceError: as of `__reduce__`.
+        """
         self.check_open()
-        return partial(_unpickled, **self._options), (self.family.to_bytes(),)
+        return partial(_unpickled, kind, **self._options), (self.family.to_bytes(),)
 
     def __repr__(self) -> str:
         return family_text(
@@ -349,13 +360,13 @@ class BucketedModel(Closable):
         return tuple(found)
 
 
-def _unpickled(data: bytes, **options: Any) -> BucketedModel:
+def _unpickled(kind: type[BucketedModel], data: bytes, **options: Any) -> BucketedModel:
     """What was pickled."""
     with being_loaded("the bytes of a model"):
         found = from_bytes(data)
         if not isinstance(found, Family):
             raise ArtifactError("it has one size; load it with rcompiler.load")
-        return BucketedModel(found, **options)
+        return kind(found, **options)
 
 
 def _shape(array: object) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ from rcompiler.driver import isolate
 from rcompiler.driver.background import compile_largest
 from rcompiler.driver.compilation import Compilation
 from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_family, compiled_model
-from rcompiler.driver.family import compile_family
+from rcompiler.driver.family import compile_family, compile_packed
 from rcompiler.driver.host import given_device, target_device
 from rcompiler.driver.in_pieces import in_pieces
 from rcompiler.driver.sized_program import SizedPrograms
@@ -37,6 +37,7 @@ from rcompiler.errors import CompilerError, DeviceError, InvalidModel
 from rcompiler.fallback import Fallbacks, checked_fallbacks
 from rcompiler.frontend import import_onnx
 from rcompiler.frontend.load import load
+from rcompiler.frontend.packed.packing import packings_of
 from rcompiler.frontend.size_sets import sizes_of, with_defaults
 from rcompiler.growing_model import GrowingModel
 from rcompiler.model import Model
@@ -73,6 +74,7 @@ def compile_onnx(
     device: Device | str | os.PathLike[str] | None = None,
     shapes: Mapping[str, Any] | None = None,
     buckets: Mapping[str, Sequence[int]] | None = None,
+    packed: tuple[str, str] | None = None,
     values: Mapping[str, Any] | None = None,
     bounds: Mapping[str, int] | None = None,
     state: Mapping[str, str] | None = None,
@@ -117,6 +119,12 @@ def compile_onnx(
             of an input, else 1 to 128.
         buckets: of symbolic dims with a range, the greatest size of each bucket; None for four
             from a size to twice of it. Of one bucket there is one program, and no BucketedModel.
+        packed: the names of two dims of inputs, those of the requests of a batch and of their
+            lengths, as ("batch", "seq"): calls take a list of arrays of unequal lengths for each
+            input that has both, and nothing is padded but within attention
+            (`rcompiler.packed.PackedModel`). `shapes` then says how many requests there are at
+            most, and has a range of lengths; `buckets` may cut the positions of all requests
+            together ("rows"), and the lengths. On CPUs.
         values: arrays by the names of inputs that are to be constants; they are no longer inputs.
         bounds: of results whose number is known at run time only (those of NonZero,
             NonMaxSuppression, Compress, Unique, and of TopK where k is no constant) the most that
@@ -245,6 +253,13 @@ def compile_onnx(
             "out, or compile for each alone"
         )
     model = proto = load(model)
+    if packed is not None:
+        _check_packed(options, targets, state, build)
+        packings = packings_of(proto, shapes, buckets, packed)
+        base = _base(target, precision, tune)
+        programs = SizedPrograms(proto, values, options, base, given_device(target, base, device))
+        one = partial(programs.program, progress=progress)
+        return compiled_family(compile_packed(packings, one), count or None)
     fixed = values if isinstance(values, Mapping) else ()
     shapes, buckets = with_defaults(proto, shapes, buckets, fixed)
     sizes = sizes_of(proto, shapes, buckets)
@@ -283,6 +298,28 @@ def compile_onnx(
         run = Compilation(by, base, steps, one_of_several=len(targets) > 1)
         artifacts += run.from_onnx(model, shapes, values, chosen, [by], state)
     return compiled_model(together(artifacts))
+
+
+def _check_packed(
+    options: CompileOptions, targets: Sequence[str], state: Mapping[str, str] | None, build: Build
+) -> None:
+    """Raises CompilerError for what packed models are not compiled with."""
+    if len(targets) > 1 or not target_device(targets[0]).is_cpu:
+        raise CompilerError(
+            f"packed is for one CPU, and target is {options.target!r}; leave packed out: shapes "
+            "takes ranges for all targets"
+        )
+    if options.tune in ("warmup", "online"):
+        raise CompilerError(
+            f"tune={options.tune!r} is for a model of one size, and packed makes several programs; "
+            "leave one of the two out"
+        )
+    if state:
+        raise CompilerError("packed models keep no state between calls; leave packed or state out")
+    if checked_build(build) != "all":
+        raise CompilerError(
+            f"build={build!r} is for ranges of sizes that are padded; leave it out, or packed"
+        )
 
 
 def _base(target: str, precision: Precision, tune: Tune) -> Device:

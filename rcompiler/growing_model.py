@@ -117,6 +117,10 @@ class GrowingModel(BucketedModel):
         with room_for("copying the model"):
             return GrowingModel(self._growth, **{**self._options, **options})
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As a model that has the programs of this one, and gets no others."""
+        return self.as_pickled(BucketedModel)
+
 
 def _line(build: Build) -> str:
     """What a report says of a program; nothing of one that is built of weights that are there."""

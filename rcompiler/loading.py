@@ -50,8 +50,9 @@ def load(
 
     Returns:
         A model that is ready to run: a CompiledModel, or for a GPU a GpuModel; a BucketedModel
-        (`rcompiler.bucketed`) where it was compiled for several sizes of its inputs; with functions
-        of yours in it a CompositeModel.
+        (`rcompiler.bucketed`) where it was compiled for several sizes of its inputs, a PackedModel
+        (`rcompiler.packed`) where for packed requests; with functions of yours in it a
+        CompositeModel.
 
     Raises:
         ArtifactError: the file is no compiled model, is damaged, or is not the one that was asked
@@ -105,7 +106,7 @@ def _ready(
 ) -> Model | BucketedModel:
     with being_loaded(name):
         if isinstance(found, Family):
-            from rcompiler.bucketed import BucketedModel  # which other models spare
+            from rcompiler.packed import family_model  # which other models spare
 
-            return BucketedModel(found, eus, **options)
+            return family_model(found, eus, **options)
         return model_of(found, eus, **options)

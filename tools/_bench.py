@@ -18,6 +18,7 @@ from rcompiler.model import GpuModel
 from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import _measure
 from rcompiler.tools._baselines import BASELINES, Bound, Feeds
+from rcompiler.tools._data import need_unpacked
 from rcompiler.tools._judge import Judge
 from rcompiler.tools._sources import Source, resolve
 
@@ -102,6 +103,7 @@ def _measure_case(case: Case, source: Source, options: argparse.Namespace) -> No
     start = time.perf_counter()
     options = argparse.Namespace(**{**vars(options), "eus": case.threads})
     model = source.executable(options)
+    need_unpacked(model, "rc-bench")
     model = model.largest if isinstance(model, BucketedModel) else model
     case.compile_s = time.perf_counter() - start
     if isinstance(model, GpuModel):

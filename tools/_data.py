@@ -12,6 +12,7 @@ import numpy as np
 
 from rcompiler.bucketed import BucketedModel
 from rcompiler.errors import CompilerError, InvalidModel, ShapeError
+from rcompiler.packed import PackedModel
 from rcompiler.support.random_inputs import Range, TensorLike, random_inputs
 
 
@@ -87,6 +88,15 @@ def read_inputs(files: Sequence[str], inputs: Sequence[TensorLike]) -> dict[str,
     if missing:
         raise ShapeError(f"no file is given for input '{missing[0]}'")
     return given
+
+
+def need_unpacked(model: Any, tool: str) -> None:
+    """Raises CompilerError for a model that a tool has no arrays for."""
+    if isinstance(model, PackedModel):
+        raise CompilerError(
+            f"{tool}: the model is for packed requests, which are lists of arrays; call it from "
+            "Python"
+        )
 
 
 def random_feeds(model: Any, seed: int, ranges: Mapping[str, Range]) -> dict[str, np.ndarray]:

@@ -33,7 +33,16 @@ CHOSEN = (
 SCHEDULES = _data.TEXTS
 """Endings of files with a schedule; which form its text has says its first line."""
 
-_OTHERS = ("shapes", "values", "bounds", "state", "no_fusion", "build")  # said in their own ways
+# said in their own ways
+_OTHERS = (
+    "shapes",
+    "values",
+    "bounds",
+    "state",
+    "packed",
+    "no_fusion",
+    "build",
+)
 
 
 @dataclass(frozen=True)

@@ -85,13 +85,10 @@ def _run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace, source: Source, told: Progress) -> int:
     from rcompiler.frontend import check
-    from rcompiler.frontend.size_sets import largest
 
     if source.proto is None:
         raise CompilerError(f"{source.path}: is compiled already; --check reads an ONNX model")
-    values = values_of(options)
-    chosen = largest(source.proto, shapes_of(options, source), values), values
-    gaps = check(source.proto, *chosen, bounds_of(options))
+    gaps = check(source.proto, limits=bounds_of(options), **_largest(options, source))
     if not gaps:
         return _check_compilation(options, source, told)
     rows = [
@@ -125,7 +122,8 @@ def _check_compilation(options: argparse.Namespace, source: Source, told: Progre
 def _more(options: argparse.Namespace) -> dict[str, Any]:
     """Options of compile_onnx that only this tool has."""
     found: dict[str, Any] = {"machine_code": False} if options.no_machine_code else {}
-    return found | ({"build": options.build} if options.build else {})
+    found |= {"build": options.build} if options.build else {}
+    return found | ({"packed": tuple(options.packed.split(","))} if options.packed else {})
 
 
 class _Steps:
@@ -162,16 +160,27 @@ def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[
     from it; a compiled file has no longer what S1 names.
     """
     from rcompiler.frontend import import_onnx
-    from rcompiler.frontend.size_sets import largest
 
     if options.emit in ("vdevice", "schedule"):
         found: Mapping[str, np.ndarray] = model.constants()
         return found
     if source.proto is None:
         return {}
-    values = values_of(options)
-    chosen = largest(source.proto, shapes_of(options, source), values), values
-    return import_onnx(source.proto, *chosen, limits=bounds_of(options)).constants
+    chosen = _largest(options, source)
+    return import_onnx(source.proto, limits=bounds_of(options), **chosen).constants
+
+
+def _largest(options: argparse.Namespace, source: Source) -> dict[str, Any]:
+    """What `import_onnx` is given for the program for the largest sizes."""
+    from rcompiler.frontend.packed.packing import packings_of
+    from rcompiler.frontend.size_sets import largest
+
+    assert source.proto is not None
+    shapes, values = shapes_of(options, source), values_of(options)
+    if not options.packed:
+        return {"shapes": largest(source.proto, shapes, values), "values": values}
+    packings = packings_of(source.proto, shapes, None, options.packed.split(","))
+    return {"values": values, "packing": packings.bindings[-1]}
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
@@ -203,6 +212,13 @@ def _options(parser: argparse.ArgumentParser) -> None:
         metavar="WHICH",
         help="of a model with ranges of sizes all programs (default), or the largest, which takes "
         "every size of its range",
+    )
+    parser.add_argument(
+        "--packed",
+        metavar="BATCH,LENGTH",
+        help="two symbolic dimensions, of the requests of a batch and of their lengths, that are "
+        "not padded: a call takes a list of arrays for each input that has both; --shapes says how "
+        "many requests there are at most (batch=8), and how long they are (seq=1..512)",
     )
     add_compile_options(parser)
 

@@ -29,7 +29,13 @@ from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.support.installed import require_compiler
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import complain, report, table
-from rcompiler.tools._data import parse_ranges, random_feeds, read_inputs, save_outputs
+from rcompiler.tools._data import (
+    need_unpacked,
+    parse_ranges,
+    random_feeds,
+    read_inputs,
+    save_outputs,
+)
 from rcompiler.tools._progress import progress
 from rcompiler.tools._reference import ENGINES, reference
 from rcompiler.tools._sources import Source, add_compile_options, check_eus, resolve, values_of
@@ -50,6 +56,7 @@ def _run(options: argparse.Namespace) -> int:
         check_eus("rc-run", options.eus, options)
     with progress("rc-run") as told:
         model = source.executable(options, told)
+    need_unpacked(model, "rc-run")
     if source.proto is None and not isinstance(model, GpuModel):
         check_eus("rc-run", options.eus, options)
     if options.needs:

@@ -30,6 +30,7 @@ FACE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("What of these is built", "rcompiler.driver.growth", ("Build",)),
     ("Many callers", "rcompiler.pool", ("Pool",)),
     ("Calls that are joined", "rcompiler.batching", ("Batching",)),
+    ("Models for packed requests", "rcompiler.packed", ("PackedModel",)),
     ("Load bytes", "rcompiler.loading", ("load_bytes",)),
     ("Options", "rcompiler.options", tuple(
         "CompileOptions Scheduler OwnPolicy policy_of default_device default_cache".split())),

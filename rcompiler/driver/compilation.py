@@ -35,6 +35,7 @@ from rcompiler.driver.stage_texts import StageTexts
 from rcompiler.driver.steps import CompilationSteps
 from rcompiler.errors import ScheduleError, TooManyBlocks
 from rcompiler.frontend import Imported, import_onnx
+from rcompiler.frontend.packed.packing import Packing
 from rcompiler.model import REPORT
 from rcompiler.options import CompileOptions, OwnPolicy
 from rcompiler.passes import Element, find
@@ -125,13 +126,15 @@ class Compilation:
         device: Device | None,
         schedulers: Sequence[CompileOptions],
         state: Mapping[str, str] | None = None,
+        packing: Packing | None = None,
     ) -> list[Artifact]:
         """The model by each of `schedulers`, which differ in policy and kernels only; device: None
-        for what is measured here. state: outputs by the inputs that they are the next values of."""
+        for what is measured here. state: outputs by the inputs that they are the next values of.
+        packing: as of `import_onnx`."""
         emit.prepare()  # a process that runs LLVM, so that it is there when code is generated
         with self.steps.boundary(), COLLECTOR.seldom():
             self.steps.begin("import")
-            chosen = self._options.weight_bits, dict(self._options.bounds), state
+            chosen = self._options.weight_bits, dict(self._options.bounds), state, packing
             imported = import_onnx(model, shapes, values, *chosen)
             self.steps.begin("device")
             self.device = device or measured_device(self._base, self._options.cache)

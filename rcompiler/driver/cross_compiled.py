@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from rcompiler.bucketed import BucketedModel
 from rcompiler.model import Explained, Model, model_of
+from rcompiler.packed import family_model
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.cpu_needs import lacking_flags, require_flags, require_one
 from rcompiler.runtime.family import Family
@@ -76,7 +77,7 @@ def compiled_family(family: Family, eus: int | None) -> BucketedModel:
         ArtifactError, ScheduleError, DeviceError: as `model_of`.
     """
     lacking = lacking_flags(family.programs[0].cpu_flags)
-    return BucketedModel(family, eus, stand_in=CrossCompiledModel if lacking else None)
+    return family_model(family, eus, stand_in=CrossCompiledModel if lacking else None)
 
 
 def compiled_model(artifact: Artifact) -> Model | CrossCompiledModel:

@@ -9,6 +9,7 @@ from typing import Any
 from rcompiler.device.model import Device
 from rcompiler.driver.compilation import Compilation
 from rcompiler.driver.steps import CompilationSteps, Progress
+from rcompiler.frontend.packed.packing import Packing
 from rcompiler.options import CompileOptions
 from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.runtime.artifact import Artifact
@@ -32,12 +33,12 @@ class SizedPrograms:
     device: Device | None
 
     def program(
-        self, shapes: Mapping[str, Any], pool: WeightPool, progress: Progress | None = None
+        self, sizes: Mapping[str, Any] | Packing, pool: WeightPool, progress: Progress | None = None
     ) -> Artifact:
-        """The program for some shapes, with its weights in the pool.
+        """The program for some sizes, with its weights in the pool.
 
         Args:
-            shapes: a binding of a `SizeSets`.
+            sizes: a binding of a `SizeSets` or of a `Packings`.
             pool: of the programs before it.
             progress: as of compile_onnx.
 
@@ -45,5 +46,8 @@ class SizedPrograms:
             CompilerError: as compile_onnx.
         """
         run = Compilation(self.options, self.base, CompilationSteps(progress), pool=pool)
-        [made] = run.from_onnx(self.model, shapes, self.values, self.device, [self.options])
+        packing = sizes if isinstance(sizes, Packing) else None
+        shapes = None if isinstance(sizes, Packing) else sizes
+        given = self.model, shapes, self.values, self.device, [self.options]
+        [made] = run.from_onnx(*given, packing=packing)
         return made

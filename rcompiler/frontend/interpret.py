@@ -23,6 +23,7 @@ from onnx import (
 )
 
 from rcompiler.errors import CompilerError, Gap, InvalidModel, ShapeError, UnsupportedOp
+from rcompiler.support.extent import Size, highest
 
 from . import bounds, conditional, control, dtypes, fold, functions, load, loop, registry, sequences  # noqa: F401  their handlers
 from .builder import Builder, Value
@@ -32,14 +33,14 @@ from .moved_bytes import note_moved_bytes, results_of
 from .nodes import at_node, attribute_value, count_uses, not_made, qualified, remedy, subgraphs
 from .registry import Context
 from .sizes import arithmetic, rules
-from .value import SizeAtRunTime
+from .value import SizeAtRunTime, extent_of
 
 MAX_DEPTH = 60  # of functions and subgraphs inside each other
 MAX_NODES = 400_000  # executed nodes, loops unrolled
 
 
 # What Python raises in a lowering when a malformed node got past its checks.
-_MISFITS = (
+MISFITS = (
     IndexError,
     ValueError,
     TypeError,
@@ -60,6 +61,15 @@ class Interpreter:
         self.gaps = gaps
         self.executed = 0
         self.functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+
+    def argument(self, name: str, sizes: Sequence[Size], dtype: str) -> Any:
+        """A graph input of this shape."""
+        whole = self.b.argument(name, [highest(size) for size in sizes], dtype)
+        return self.b.part(name, whole, [extent_of(size) for size in sizes])
+
+    def outcome(self, name: str, value: Any) -> Any:
+        """What is returned as a result of the graph."""
+        return value
 
     # -- graphs -----------------------------------------------------------------------------
     def graph(
@@ -143,7 +153,7 @@ class Interpreter:
             return list(handler(call))
         except SizeAtRunTime as error:
             raise call.refuse(f"{error.reason}: {error}", error.remedy) from error
-        except _MISFITS as error:
+        except MISFITS as error:
             raise InvalidModel(
                 f"node '{call.name}' ({call.node.op_type}) does not fit its operator: "
                 f"{type(error).__name__}: {error}"
@@ -184,7 +194,7 @@ class Interpreter:
         """The function body of a node; errors that are not ours become ones that name it."""
         try:
             return functions.body_of(call)
-        except _MISFITS as error:
+        except MISFITS as error:
             reason = f"the node does not fit its operator: {type(error).__name__}: {error}"
             raise ShapeError(call.gap(reason, "Check the model")) from error
 
@@ -231,12 +241,12 @@ class Interpreter:
         try:
             made = self._made(fn, context)
         except SizeAtRunTime as error:
-            raise rules.refusal(context, str(error)) from error
+            raise rules.refusal(context, str(error), type(error)) from error
         except MemoryError as error:
             reason = f"there is not enough memory to compile it: {error}"
             remedy = "Use smaller shapes, such as a smaller batch"
             raise ShapeError(context.gap(reason, remedy)) from error
-        except _MISFITS as error:
+        except MISFITS as error:
             raise context.shape_error(
                 f"the node does not fit its operator: {type(error).__name__}: {error}"
             ) from error

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from rcompiler.errors import Gap, ShapeError, UnsupportedOp
-from rcompiler.support.extent import Extent, Symbol, highest
+from rcompiler.support.extent import Extent, Symbol
 
 from . import load, nodes, registry, signature
 from .builder import Value
@@ -19,14 +20,16 @@ from .contrib.domains import in_own_domain
 from .frame import Frame, Unknown
 from .index_checks import index_checks
 from .interpret import Interpreter
+from .packed.interpreter import PackedInterpreter
+from .packed.packing import Packing
 from .rounded_weights import with_rounded_weights
 from .state import State, check_alike, last, state_of
-from .value import extent_of
 
 if TYPE_CHECKING:
     from torch_mlir import ir
 
 Model: TypeAlias = str | os.PathLike | bytes | ModelProto
+Walk: TypeAlias = Callable[[ModelProto, list[Gap] | None], Interpreter]
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ def import_onnx(
     bits: int | None = None,
     limits: Mapping[str, int] | None = None,
     state: Mapping[str, str] | None = None,
+    packing: Packing | None = None,
 ) -> Imported:
     """Translate a model (path, bytes or ModelProto, any opset the onnx package knows) to S1.
 
@@ -83,6 +87,7 @@ def import_onnx(
     bits: that weights of f32 are rounded to, see `rounded_weights`; None: they are not.
     limits: of counts, by the names of results, the most that there is room for.
     state: outputs by the inputs whose next values they are, see `state.state_of`.
+    packing: of a program for packed requests what it takes, its shapes among it.
     Raises InvalidModel, ShapeError, UnsupportedOp, and CompilerError for state that contradicts
     itself.
     """
@@ -92,7 +97,8 @@ def import_onnx(
         proto, errors = with_rounded_weights(proto, bits)
         notes = [f"weights of {len(errors)} operators have {bits} bits", *map(str, errors)]
     kept = state_of(proto.graph, state, fixed_inputs(proto.graph, values)) if state else {}
-    interpreter, results = translate(proto, shapes, values, limits=limits, state=kept)
+    shapes, made = _walk(shapes, packing)
+    interpreter, results = translate(proto, shapes, values, None, limits, made, kept)
     b = interpreter.b
     if kept and (b.told or b.sizes_computed(results)):
         raise ShapeError(
@@ -118,17 +124,26 @@ def check(
     shapes: Mapping[str, Any] | None = None,
     values: Mapping[str, Any] | None = None,
     limits: Mapping[str, int] | None = None,
+    packing: Packing | None = None,
 ) -> list[Gap]:
     """All that cannot be translated: inputs, weights, nodes and outputs, in graph order.
 
     After a gap the walk goes on with the types that ONNX infers; what reads a value of unknown type
-    is only looked up by name. shapes, values, limits: as for import_onnx.
+    is only looked up by name. shapes, values, limits, packing: as for import_onnx.
     Raises InvalidModel when the model is not valid ONNX, ShapeError when ``shapes``, ``values`` or
     ``limits`` do not fit it.
     """
     gaps: list[Gap] = []
-    translate(load.load(model), shapes, values, gaps, limits)
+    shapes, made = _walk(shapes, packing)
+    translate(load.load(model), shapes, values, gaps, limits, made)
     return gaps
+
+
+def _walk(shapes: Mapping[str, Any] | None, packing: Packing | None) -> tuple[Any, Walk]:
+    """The shapes of the inputs, and who walks over the model."""
+    if packing is None:
+        return shapes, Interpreter
+    return packing.shapes, partial(PackedInterpreter, packing)
 
 
 def translate(
@@ -137,7 +152,7 @@ def translate(
     values: Mapping[str, Any] | None,
     gaps: list[Gap] | None = None,
     limits: Mapping[str, int] | None = None,
-    made: Callable[[ModelProto, list[Gap] | None], Interpreter] = Interpreter,
+    made: Walk = Interpreter,
     state: State | None = None,
 ) -> tuple[Interpreter, list[tuple[str, Value]]]:
     """The interpreter after a walk over the model, and the named results.
@@ -159,11 +174,14 @@ def translate(
         for v in last(graph.input, state)
         if v.name in values or v.name not in weights
     }
-    _size_arguments(interpreter, bind.values())
+    _size_arguments(interpreter)
     opsets = {o.domain: o.version for o in model.opset_import}
     outputs = interpreter.graph(graph, bind, Frame({}, opsets))
     _check_limits(interpreter.b.limits, interpreter.b.limited)
-    found = {o.name: value for o, value in zip(graph.output, outputs, strict=True)}
+    found = {
+        o.name: interpreter.outcome(o.name, value)
+        for o, value in zip(graph.output, outputs, strict=True)
+    }
     results = []
     for declared in last(graph.output, state.values()):
         value = found[declared.name]
@@ -214,13 +232,12 @@ def _input(
         shape = signature.input_shape(value, dtype, shapes)
     except (UnsupportedOp, ShapeError) as error:
         return interpreter.note(error, nodes.reader_of(graph, value.name))
-    whole = interpreter.b.argument(value.name, [highest(size) for size in shape], dtype)
-    return interpreter.b.part(value.name, whole, [extent_of(size) for size in shape])
+    return interpreter.argument(value.name, shape, dtype)
 
 
-def _size_arguments(interpreter: Interpreter, inputs: Iterable[Any]) -> None:
+def _size_arguments(interpreter: Interpreter) -> None:
     """An argument for each count that the shapes of inputs are made of."""
-    given = [value for value in inputs if isinstance(value, Value)]
+    given = interpreter.b.parts.values()
     symbols = {s for v in given for extent in v.extents if extent for s in extent.symbols}
     plain = {e.symbols[0] for v in given for e in v.extents if e and e == Extent.of(e.symbols[0])}
     for symbol in sorted(symbols):

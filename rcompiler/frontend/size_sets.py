@@ -96,7 +96,7 @@ def sizes_of(
         return None
     check_given(model, dict.fromkeys(shapes, 1), {})
     symbols = tuple(sets)
-    intervals = [_intervals(symbol, sets[symbol], tops, len(symbols)) for symbol in symbols]
+    intervals = [intervals_of(symbol, sets[symbol], tops, len(symbols)) for symbol in symbols]
     if (count := math.prod(map(len, intervals))) > MOST_BUCKETS:
         raise ShapeError(
             f"shapes={dict(shapes)!r} asks for {count} programs; at most {MOST_BUCKETS} are made "
@@ -173,6 +173,45 @@ def series(low: int, high: int) -> tuple[int, ...]:
     return (*(top for top in tops if max(low, high // _FINEST) <= top < high), high)
 
 
+def intervals_of(
+    symbol: str,
+    sizes: tuple[int, ...] | range,
+    tops: Mapping[str, Sequence[int]] | None,
+    symbols: int,
+) -> list[Interval]:
+    """What each program of a dimension takes.
+
+    Args:
+        symbol: the name of the dimension.
+        sizes: that there shall be programs for.
+        tops: as of `sizes_of`.
+        symbols: how many dimensions there are.
+
+    Raises:
+        ShapeError: the tops do not fit the sizes.
+    """
+    given = (tops or {}).get(symbol)
+    if not isinstance(sizes, range):
+        if given is not None:
+            raise ShapeError(
+                f"buckets['{symbol}']={given!r}: the sizes of '{symbol}' are named one by one, "
+                "and have a program each"
+            )
+        return [(size, size) for size in sizes]
+    low, high = sizes[0], sizes[-1]
+    if given is None:
+        # of several dimensions every second: programs multiply
+        cuts = series(low, high)[:: -1 if symbols == 1 else -2][::-1]
+    else:
+        cuts = tuple(sorted(set(given)))
+        if not cuts or cuts[0] < low or cuts[-1] != high:
+            raise ShapeError(
+                f"buckets['{symbol}']={given!r}: give sizes from {low} to {high}, the last one "
+                f"{high}, as shapes has {sizes!r}"
+            )
+    return [(low, top) for top in cuts]
+
+
 def _add(sets: dict[str, tuple[int, ...] | range], symbol: str, sizes: Any) -> None:
     if sets.setdefault(symbol, sizes) != sizes:
         raise ShapeError(
@@ -203,35 +242,6 @@ def _symbol(value: Any, axis: int) -> str:
     dims = value.type.tensor_type.shape.dim
     own = dims[axis].dim_param if axis < len(dims) else ""
     return own or f"{value.name}[{axis}]"
-
-
-def _intervals(
-    symbol: str,
-    sizes: tuple[int, ...] | range,
-    tops: Mapping[str, Sequence[int]] | None,
-    symbols: int,
-) -> list[Interval]:
-    """What each program of a dimension takes."""
-    given = (tops or {}).get(symbol)
-    if not isinstance(sizes, range):
-        if given is not None:
-            raise ShapeError(
-                f"buckets['{symbol}']={given!r}: the sizes of '{symbol}' are named one by one, "
-                "and have a program each"
-            )
-        return [(size, size) for size in sizes]
-    low, high = sizes[0], sizes[-1]
-    if given is None:
-        # of several dimensions every second: programs multiply
-        cuts = series(low, high)[:: -1 if symbols == 1 else -2][::-1]
-    else:
-        cuts = tuple(sorted(set(given)))
-        if not cuts or cuts[0] < low or cuts[-1] != high:
-            raise ShapeError(
-                f"buckets['{symbol}']={given!r}: give sizes from {low} to {high}, the last one "
-                f"{high}, as shapes has {sizes!r}"
-            )
-    return [(low, top) for top in cuts]
 
 
 def _axes(value: Any, symbols: tuple[str, ...], given: list[Any] | None) -> Iterator[int | None]:

@@ -23,6 +23,7 @@ from rcompiler.support.extent import (
     Symbol,
     highest,
     lowest,
+    product,
 )
 
 from . import dtypes
@@ -31,7 +32,7 @@ from .core import Fn, dims, stored
 from .recurrence import RecurrenceOps
 from .scalar import Number, Scalar
 from .sized_reshapes import keeps_prefix, reshaped_extents
-from .value import SIZE_OF, Extents, SizeAtRunTime, Value, extent_of
+from .value import SIZE_OF, Extents, LengthsDiffer, SizeAtRunTime, Value, extent_of
 
 _DIM = re.compile(r"d(\d+)")
 
@@ -54,6 +55,9 @@ class SizedOps(RecurrenceOps):
         self.counts: dict[Symbol, Value] = {}  # int64 scalars
         self.parts: dict[str, Value] = {}  # of graph inputs, by name
         self.told: dict[str, Symbol] = {}  # by an argument, by the name of it
+        # lengths that differ between the requests of a batch, and the size that these requests are
+        # along another axis; None where it is one request
+        self.lengths: dict[Symbol, tuple[Value, Symbol | None]] = {}
         self.limits: dict[str, int] = {}  # of counts: by results, the bounds that a caller gives
         self.limited: set[str] = set()  # results of all nodes that count
 
@@ -120,15 +124,22 @@ class SizedOps(RecurrenceOps):
         if isinstance(size, int):
             return self.constant(size, "int64")
         if len(size.terms) == 1 and size == Extent.of(size.symbols[0]):
-            return self.counts[size.symbols[0]]
+            return self._count(size.symbols[0])
         return self.numbers(np.array(size, object), "int64")
+
+    def _count(self, symbol: Symbol) -> Value:
+        """The one number that a symbol is in a call. Raises LengthsDiffer if it is several."""
+        if symbol not in self.counts:
+            raise LengthsDiffer(f"'{symbol.name}' differs between the requests of a call")
+        return self.counts[symbol]
 
     def numbers(self, elements: np.ndarray, dtype: str) -> Value:
         """A tensor of sizes; a constant where they are known."""
         if all(isinstance(each, int | np.integer) for each in elements.reshape(-1)):
             return self.constant(elements.astype(np.int64), dtype)
         symbols = {s for e in elements.reshape(-1) if isinstance(e, Extent) for s in e.symbols}
-        needs = frozenset[str]().union(*(self.counts[symbol].inputs for symbol in symbols))
+        known = [self.counts[symbol] for symbol in symbols if symbol in self.counts]
+        needs = frozenset[str]().union(*(count.inputs for count in known))
         out = Value("", elements.shape, dtype, inputs=needs)
         out.elements = elements
         return out
@@ -151,7 +162,7 @@ class SizedOps(RecurrenceOps):
                 found = s.select(position.eq(number), each, found)
             return s.cast(found, value.dtype)
 
-        reads = [(self.counts[symbol], "") for symbol in symbols]
+        reads = [(self._count(symbol), "") for symbol in symbols]
         return self.tabulate(value.shape, value.dtype, body, *reads).name
 
     def masked(self, value: Value, axes: Iterable[int] | None = None, number: Number = 0) -> Value:
@@ -162,7 +173,7 @@ class SizedOps(RecurrenceOps):
         if not cut:
             left = (None if axis in partial else e for axis, e in enumerate(value.extents))
             return self.sized(bare(value), left)
-        sizes = [self.number(value.sizes[axis]) for axis in cut]
+        ends = [self._end(value, axis) for axis in cut]
         kind = dtypes.position_type(max(value.shape))  # narrow positions are compared in vectors
 
         def body(s: Body, a: Scalar, *ends: Scalar) -> Scalar:
@@ -174,10 +185,47 @@ class SizedOps(RecurrenceOps):
             return s.select(both, a, s.const(stored(number, a.dtype), a.dtype))
 
         whole = bare(value)
-        reads = [(whole, ", ".join(dims(value.rank))), *((size, "") for size in sizes)]
+        reads = [(whole, ", ".join(dims(value.rank))), *ends]
         made = self.tabulate(whole.shape, whole.dtype, body, *reads)
         rest = [None if axis in partial else extent for axis, extent in enumerate(value.extents)]
         return self.sized(made, rest)
+
+    def _end(self, value: Value, axis: int) -> tuple[Value, str]:
+        """Where what is there along an axis ends: a tensor, and the map that reads it."""
+        length = self._length(value, axis)
+        if length is None:
+            return self.number(value.sizes[axis]), ""
+        ends, requests = self.lengths[length]
+        if requests is None:
+            return self.reshape(ends, []), ""
+        own = Extent.of(requests)
+        of = [number for number, other in enumerate(value.extents) if other == own]
+        if len(of) != 1:
+            raise SizeAtRunTime(f"no one axis says whose '{length.name}' it is")
+        return ends, f"d{of[0]}"
+
+    def _length(self, value: Value, axis: int) -> Symbol | None:
+        """What an axis is as long as, if that differs between the requests of a batch."""
+        extent = value.extents[axis]
+        if extent is None or extent != Extent.of(extent.symbols[0]):
+            return None
+        return extent.symbols[0] if extent.symbols[0] in self.lengths else None
+
+    def counted(self, value: Value, axes: Sequence[int], keepdims: bool) -> Value:
+        """How many elements are there along axes: a scalar, or where that differs between requests
+        in the shape that is left of the tensor."""
+        differing = [axis for axis in axes if self._length(value, axis)]
+        beside = product(value.sizes[axis] for axis in axes if axis not in differing[:1])
+        if not differing:
+            return self.number(beside)
+        counts, read = self._end(value, differing[0])
+        if read:
+            left = [d for d in range(value.rank) if keepdims or d not in axes]
+            of = [read == f"d{d}" for d in left]
+            shape = [value.shape[d] if own else 1 for d, own in zip(left, of, strict=True)]
+            extents = [value.extents[d] if own else None for d, own in zip(left, of, strict=True)]
+            counts = self.sized(self.reshape(counts, shape), extents)
+        return self.elementwise(lambda s, n, m: n * m, counts, self.number(beside))
 
     # -- generics -------------------------------------------------------------------------------
     def tabulate(
@@ -257,8 +305,9 @@ class SizedOps(RecurrenceOps):
     def transpose(self, value: Value, perm: Sequence[int]) -> Value:
         if not sized(value):
             return super().transpose(value, perm)
-        made = super().transpose(bare(value), perm)
-        return self.sized(made, (value.extents[p] for p in perm))
+        made = self.sized(super().transpose(bare(value), perm), [value.extents[p] for p in perm])
+        made.zeros = frozenset(axis for axis, p in enumerate(perm) if p in value.zeros)
+        return made
 
     def broadcast_to(
         self, value: Value, shape: Sequence[int], extents: Sequence[Extent | None] | None = None

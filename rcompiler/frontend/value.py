@@ -31,6 +31,13 @@ class SizeAtRunTime(Exception):
     remedy = "Give sizes in shapes, in the place of ranges"
 
 
+class LengthsDiffer(SizeAtRunTime):
+    """The one number that a size is in a call was asked for, and it is several."""
+
+    reason = "it is not translated for packed batches"
+    remedy = "Compile the model without packed, with ranges in shapes"
+
+
 class Value:
     """A tensor: SSA name, static shape, element type; ``const`` when known while compiling.
 

@@ -27,6 +27,7 @@ from rcompiler.runtime.container import MappedFile, shown
 from rcompiler.runtime.memory import room_for
 from rcompiler.runtime.untrusted import integer, string, strings
 from rcompiler.runtime.writable import Writable
+from rcompiler.support.packed_names import LENGTHS, ROWS
 
 MOST_PROGRAMS = 64
 FOLLOWS = -1  # in the place of a symbol
@@ -45,12 +46,15 @@ class Family(Writable):
             is made of others; None where all programs have the same size.
         sizes: of each program, for each symbol the least and the greatest size that it takes.
         programs: all of them have the same weights, inputs and outputs, but for sizes.
+        packed: whether they take the rows of several requests, and the lengths of these; the two
+            symbols are then that of the rows and that of the longest request.
     """
 
     symbols: tuple[str, ...]
     axes: tuple[tuple[int | None, ...], ...]
     sizes: tuple[tuple[Interval, ...], ...]
     programs: tuple[Artifact, ...]
+    packed: bool = False
 
     def check(self) -> None:
         """Whether the programs are of one model, and take the sizes that they are said to.
@@ -65,6 +69,8 @@ class Family(Writable):
             for one, two in ((first.given, program.given), (first.outputs, program.outputs)):
                 if [(t.name, t.dtype) for t in one] != [(t.name, t.dtype) for t in two]:
                     raise _fault("its programs have different inputs or outputs")
+            if self.packed:
+                self._check_packed(program)
             if program.target != first.target or program.constants is not first.constants:
                 raise _fault("its programs have different targets or weights")
             for axes, tensor, other in zip(self.axes, program.given, first.given, strict=True):
@@ -76,6 +82,14 @@ class Family(Writable):
                     wanted = other.shape[axis] if symbol is None else sizes[symbol][1]
                     if tensor.shape[axis] != wanted:
                         raise _fault(f"a program for other sizes of input '{tensor.name}'")
+
+    def _check_packed(self, program: Artifact) -> None:
+        """Whether a program takes the lengths of requests."""
+        told = [tensor for tensor in program.given if tensor.name == LENGTHS]
+        if len(told) != 1 or (len(told[0].shape), told[0].dtype) != (1, "int64"):
+            raise _fault("a program takes no lengths of requests")
+        if self.symbols[0] != ROWS or told[0].extents[:1] in ((), (None,)):
+            raise _fault("a program takes no rows, or any number of requests")
 
     def size_of(self, shapes: Sequence[tuple[int, ...] | None]) -> tuple[int, ...]:
         """The sizes, in the order of the symbols, that the shapes of all inputs have.
@@ -115,7 +129,7 @@ class Family(Writable):
         Raises:
             ShapeError: none does; names the sizes that are there.
         """
-        found = smallest(self.sizes, sizes)
+        found = smallest(self.sizes, sizes, self.packed)
         if found is None:
             asked = ", ".join(f"{s}={n}" for s, n in zip(self.symbols, sizes, strict=True))
             raise ShapeError(
@@ -194,17 +208,22 @@ class Family(Writable):
                 kept.setdefault(places[name], data)
             described.append({"sizes": sizes, "header": header, "sections": places})
         axes = [list(each) for each in self.axes]
-        family = {"symbols": self.symbols, "axes": axes, "programs": described}
+        family: dict[str, Any] = {"symbols": self.symbols, "axes": axes, "programs": described}
+        if self.packed:
+            family["packed"] = True
         header, weights = self.programs[0].weights()
         return {BUCKETS: family, **header}, dict(sorted({**kept, **weights}.items()))
 
 
-def smallest(programs: Sequence[Sequence[Interval]], sizes: Sequence[int]) -> int | None:
+def smallest(
+    programs: Sequence[Sequence[Interval]], sizes: Sequence[int], packed: bool = False
+) -> int | None:
     """The number of the smallest program that takes inputs of these sizes; None where none does.
 
     Args:
         programs: of each, for each symbol, the least and the greatest size that it takes.
         sizes: for each symbol; -1 where any will do.
+        packed: whether they take the rows of several requests, see `Family`.
     """
     found = [
         number
@@ -212,8 +231,10 @@ def smallest(programs: Sequence[Sequence[Interval]], sizes: Sequence[int]) -> in
         if all(n < 0 or a <= n <= b for n, (a, b) in zip(sizes, intervals, strict=True))
     ]
 
-    def bound(number: int) -> int:
-        return int(np.prod([top for _, top in programs[number]], dtype=object))
+    def bound(number: int) -> tuple[int, ...]:
+        tops = [top for _, top in programs[number]]
+        # the work of a packed program is in its rows, whatever the longest request is
+        return tuple(tops) if packed else (int(np.prod(tops, dtype=object)),)
 
     return min(found, key=lambda number: (bound(number), number)) if found else None
 
@@ -302,15 +323,18 @@ def _checked(
         named = {place for each in places for place in each.values()} | {WEIGHTS}
         if named != {*sections} or any(WEIGHTS in each for each in places):
             raise ValueError
-        return symbols, axes, sizes, entries, places
+        packed = said.get("packed", False)
+        if packed not in (False, True) or (packed and len(symbols) != 2):
+            raise ValueError
+        return symbols, axes, sizes, entries, places, packed
 
-    symbols, axes, sizes, entries, places = container.decoded(str(path), parts)
+    symbols, axes, sizes, entries, places, packed = container.decoded(str(path), parts)
     programs = []
     for entry, place in zip(entries, places, strict=True):
         own = {name: sections[section] for name, section in place.items()}
         described = {name: header["sections"][section] for name, section in place.items()}
         programs.append(artifacts.certified(path, entry["header"], own, described, weights))
-    family = Family(symbols, axes, sizes, tuple(programs))
+    family = Family(symbols, axes, sizes, tuple(programs), packed)
     try:
         family.check()
     except ArtifactError as error:

@@ -101,6 +101,14 @@ class Extent:
         """The number that it is for these counts, by their names."""
         return sum(n * math.prod(counts[s.name] for s in each) for each, n in self.terms)
 
+    def replaced(self, sizes: Mapping[Symbol, Size]) -> Size:
+        """With sizes in the place of some of its symbols."""
+        total: Size = 0
+        for each, number in self.terms:
+            factors = (sizes.get(symbol, Extent.of(symbol)) for symbol in each)
+            total = product([number, *factors]) + total
+        return total
+
     @property
     def symbols(self) -> list[Symbol]:
         """Those that it depends on, sorted."""

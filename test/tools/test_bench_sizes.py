@@ -1,9 +1,9 @@
-"""tools/bench/measurements/{lengths,batches}.py: models for several sizes, measured."""
+"""tools/bench/measurements/{lengths,batches,packed}.py: models for several sizes, measured."""
 
 import json
 
 import pytest
-from measurements import batches, lengths
+from measurements import batches, lengths, packed
 
 from rcompiler.errors import CompilerError
 
@@ -48,3 +48,22 @@ def test_batches_are_several(sizes, capsys):
     with pytest.raises(SystemExit):
         batches.main(["mlp", f"--sizes={sizes}"])
     assert "give batches, as 1+4+8" in capsys.readouterr().err
+
+
+def test_packed_batches_beside_padded_ones(tmp_path, capsys):
+    options = ["--most=8", "--size=2", "--batches=1", "--layers=1", "--vocabulary=64"]
+    assert packed.main([*options, "--rounds=1", f"--json={tmp_path / 'p.json'}"]) == 0
+    found = json.loads((tmp_path / "p.json").read_text())
+    assert {*found["engines"]} == {"packed", "padded", "alone"} and len(found["rows"]) == 1
+    assert "padding makes them" in capsys.readouterr().out
+
+
+def test_a_packed_answer_that_differs_is_not_measured():
+    [batch] = packed._batches(packed.main.parse(["--batches=1", "--vocabulary=8"]))
+    ids = [request["input_ids"] for request in batch]
+    engines = {
+        "packed": lambda _: [[each] for each in ids],
+        "padded": lambda _: [[each + (n == 5)] for n, each in enumerate(ids)],
+    }
+    with pytest.raises(CompilerError, match="padded has other results for request 5"):
+        packed._check(engines, batch)

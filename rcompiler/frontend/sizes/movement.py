@@ -300,6 +300,9 @@ def _range(ctx: Context, lower: Lowering) -> Results:
     offsets = b.constant(np.arange(most, dtype=np.int64) * step, "int64")
     first = b.number(start)
     values = b.elementwise(lambda s, a, f: s.cast(a + f, dtype), offsets, first, dtype=dtype)
+    if most:
+        last = (most - 1) * step
+        values.known = lowest(start) + min(last, 0), highest(start) + max(last, 0)
     return b.sized(values, [extent_of(count)])
 
 

@@ -12,7 +12,6 @@ from rcompiler.frontend.ops.reduction import extreme_start, keeps_dims, reduced_
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.scalar import Scalar
 from rcompiler.frontend.value import Extents, SizeAtRunTime
-from rcompiler.support.extent import product
 
 from .products import windows
 from .rules import Results, as_usual, need_along, need_whole, of_whole, rule, with_extents
@@ -48,7 +47,7 @@ def _mean_over(ctx: Context, lower: Lowering, axes: Sequence[int], keep: bool) -
         return with_extents(ctx, of_whole(ctx, lower), _reduced(x, axes, keep))
     wide = accumulator(x.dtype)
     sums = b.sum(b.cast(x, wide), axes, keep)
-    count = b.number(product(x.sizes[axis] for axis in axes))
+    count = b.counted(x, axes, keep)
 
     def mean(s: Body, a: Scalar, n: Scalar) -> Scalar:
         n = n if dtypes.is_float(wide) else s.maximum(n, 1)

@@ -40,10 +40,12 @@ def is_partial(value: Any) -> bool:
     return isinstance(value, Value) and value.whole is not None
 
 
-def refusal(ctx: Context, why: str = "") -> UnsupportedOp:
+def refusal(
+    ctx: Context, why: str = "", kind: type[SizeAtRunTime] = SizeAtRunTime
+) -> UnsupportedOp:
     """``raise refusal(ctx)``: a node that is translated for sizes that are known, only."""
-    reason = f"{SizeAtRunTime.reason}: {why}" if why else SizeAtRunTime.reason
-    return UnsupportedOp(ctx.gap(reason, SizeAtRunTime.remedy))
+    reason = f"{kind.reason}: {why}" if why else kind.reason
+    return UnsupportedOp(ctx.gap(reason, kind.remedy))
 
 
 def as_usual(ctx: Context, lower: Lowering) -> Results:

@@ -70,7 +70,14 @@ def tops(octave: int, most: int) -> list[int]:
     return sorted({most, *(n for n in steps if n < most)})
 
 
-def _feeds(length: int, vocabulary: int, rng: np.random.Generator) -> Feeds:
+def feeds_of(length: int, vocabulary: int, rng: np.random.Generator) -> Feeds:
+    """A request of so many tokens, as a batch of one.
+
+    Args:
+        length: how many.
+        vocabulary: numbers below that are drawn.
+        rng: draws them.
+    """
     shape = (1, length)
     return {
         "input_ids": rng.integers(0, vocabulary, shape),
@@ -102,7 +109,7 @@ def _engines(proto: ModelProto, most: int, threads: int, octave: int | None) -> 
 def _requests(options: argparse.Namespace) -> Iterator[Feeds]:
     rng = np.random.default_rng(options.seed)
     for length in lengths(options.requests, options.most, options.seed):
-        yield _feeds(length, options.vocabulary, rng)
+        yield feeds_of(length, options.vocabulary, rng)
 
 
 def _check(engines: Mapping[str, Call], feeds: Feeds) -> None:

@@ -1,0 +1,1 @@
+"""What operators do with packed tensors, a module for each kind of them."""
