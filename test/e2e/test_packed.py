@@ -209,6 +209,27 @@ def test_no_request_reads_another(name):
             assert [each[number].tobytes() for each in model(requests)] == exact
 
 
+def test_integers_are_those_of_each_request_alone():
+    body = """(float[batch, seq, 8] y) {
+      a = QuantizeLinear(x, scale, nought)  b = DequantizeLinear(a, scale, nought)
+      weight = DequantizeLinear(bytes, scale, nought)  c = MatMul(b, weight)
+      d = QuantizeLinear(c, scale, nought)  y = DequantizeLinear(d, scale, nought) }"""
+    proto, rng = graph(body), np.random.default_rng(2)
+    given = {
+        "scale": np.float32(0.05),
+        "nought": np.int8(3),
+        "bytes": rng.integers(-127, 127, (8, 8)).astype(np.int8),
+    }
+    proto.graph.initializer.extend(
+        numpy_helper.from_array(np.asarray(array), name) for name, array in given.items()
+    )
+    one = {"shapes": {"batch": 1, "seq": range(1, 13)}, "buckets": {"seq": (12,)}, **OPTIONS}
+    with packed(proto) as model, rcompiler.compile_onnx(proto, **one) as alone:
+        requests = [states(rng, length)["x"] for length in (2, 12, 7)]
+        for found, request in zip(model(requests)[0], requests, strict=True):
+            assert found.tobytes() == alone(request[None])[0].tobytes()
+
+
 def test_what_requests_have_once():
     """An input with an axis of the requests alone, and one that all of them share."""
     body = """(float[batch, seq, 8] y, float[batch, 3] z) {
