@@ -10,8 +10,8 @@ from .layout import LayoutOps
 from .scalar import Number, Scalar
 from .value import Value
 
-# Rows of a product for which columns are not turned into lines first, as it reads each of these
-# once or so.
+# Rows of a product for which the other factor is not brought into another form first, as it reads
+# each element of it once or so.
 _FEW_ROWS = 4
 
 
@@ -53,8 +53,24 @@ class ContractionOps(LayoutOps):
     def matmul(self, a: Value, b: Value, dtype: str | None = None) -> Value:
         """numpy's ``matmul`` with batch broadcasting, operands of rank >= 1.
 
-        The caller has checked the shapes.
+        Of few rows `b` is read as it lies: neither turned nor repeated before. The caller has
+        checked the shapes.
         """
+        rows = a.shape[-2] if a.rank > 1 else 1
+        if b.rank < 2 or rows > _FEW_ROWS:
+            return self._product(a, b, dtype)
+        b, factor, by_columns = self._before_turning(b)
+        if factor is not None:
+            a = self.elementwise(lambda s, x, y: x * y, a, self.reshape(factor, []))
+        shape = [*a.shape[:-1], b.shape[-2 if by_columns else -1]]
+        if a.shape[:-2] == b.shape[:-2] and (shared := self._before_repeating(b)) is not None:
+            b, sharing = shared, a.shape[-3] // shared.shape[-3]
+            a = self.reshape(a, [*b.shape[:-2], sharing * rows, a.shape[-1]])
+            return self.reshape(self._product(a, b, dtype, by_columns), shape)
+        return self._product(a, b, dtype, by_columns)
+
+    def _product(self, a: Value, b: Value, dtype: str | None, by_columns: bool = False) -> Value:
+        """by_columns: the rows of the matrices of `b` are its columns."""
         batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
         assert batch is not None
         n = len(batch)
@@ -70,34 +86,41 @@ class ContractionOps(LayoutOps):
                 for i, size in enumerate(sizes)
             ]
 
-        shape = [*batch, *(a.shape[-2:-1] if rows else ()), *(b.shape[-1:] if columns else ())]
+        width = b.shape[-2 if by_columns else -1]
+        shape = [*batch, *(a.shape[-2:-1] if rows else ()), *([width] if columns else ())]
         read_a = ", ".join([*lead(a), *rows, k])
-        read_b = ", ".join([*lead(b), k, *columns])
-        if columns and (a.shape[-2] if rows else 1) <= _FEW_ROWS:
-            lying = self._before_turning(b)
-            if lying is not None:
-                b, factor = lying
-                read_b = ", ".join([*lead(b), *columns, k])
-                if factor is not None:
-                    a = self.elementwise(lambda s, x, y: x * y, a, self.reshape(factor, []))
+        read_b = ", ".join([*lead(b), *([*columns, k] if by_columns else [k, *columns])])
         write = ", ".join(f"d{i}" for i in range(len(shape)))
         return self.contract(
             (a, read_a), (b, read_b), (shape, write), "p" * len(shape) + "r", dtype
         )
 
-    def _before_turning(self, value: Value) -> tuple[Value, Value | None] | None:
+    def _before_turning(self, value: Value) -> tuple[Value, Value | None, bool]:
         """What has the rows of a matrix for its columns, where that is what it was made of, and one
-        number that all of it is multiplied by, if there is one.
+        number that all of it is multiplied by, if there is one; else the matrix itself.
         """
-        factor = None
+        found, factor = value, None
         if value.scaled is not None and value.dtype in ("float32", "float64"):
-            value, factor = value.scaled
+            found, factor = value.scaled
         axes = list(range(value.rank))
         swapped = [*axes[:-2], axes[-1], axes[-2]]
-        turned = value.permuted is not None and list(value.permuted[1]) == swapped
-        if not turned and (value.reordered is None or not value.reordered.undoes(swapped)):
+        turned = found.permuted is not None and list(found.permuted[1]) == swapped
+        if not turned and (found.reordered is None or not found.reordered.undoes(swapped)):
+            return value, None, False
+        return self.transpose(found, swapped), factor, True
+
+    def _before_repeating(self, value: Value) -> Value | None:
+        """The matrices that a value has several times each, one behind the other, as heads of keys
+        that heads of queries share; None of any other.
+        """
+        each, source = value.base, None if value.base is None else value.base.spread
+        if each is None or source is None or value.rank < 3 or each.rank != value.rank + 1:
             return None
-        return self.transpose(value, swapped), factor
+        *lead, count, times, height, width = each.shape
+        once = (*lead, count, 1, height, width)
+        if source.shape != once or value.shape != (*lead, count * times, height, width):
+            return None
+        return self.reshape(source, [*lead, count, height, width])
 
     def conv(
         self,

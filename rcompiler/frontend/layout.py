@@ -116,7 +116,9 @@ class LayoutOps(Core):
             one = value.const.reshape(())
             return self.constant_view(np.broadcast_to(one, shape), value.dtype)
         operand, read = self.broadcast_operand(value, shape)
-        return self._copy(operand, read, shape)
+        out = self._copy(operand, read, shape)
+        out.spread = value
+        return out
 
     def slice(
         self,

@@ -57,7 +57,7 @@ class Value:
 
     __slots__ = (
         *("base", "const", "dtype", "inputs", "name", "permuted", "quantised", "refold", "shape"),
-        *("elements", "extents", "known", "reordered", "scaled", "whole", "zeros"),
+        *("elements", "extents", "known", "reordered", "scaled", "spread", "whole", "zeros"),
     )
 
     def __init__(
@@ -75,6 +75,7 @@ class Value:
         self.permuted: tuple[Value, tuple[int, ...]] | None = None  # (value, perm) transposed
         self.reordered: Reordered | None = None  # how to make it in another order of its dims
         self.scaled: tuple[Value, Value] | None = None  # what it is times one number
+        self.spread: Value | None = None  # what it is broadcast of
         self.refold: Callable[[np.ndarray, np.ndarray], Value] | None = None
         self.quantised: Quantised | None = None  # what it was dequantised from
         self.inputs = inputs  # names of the graph inputs it depends on

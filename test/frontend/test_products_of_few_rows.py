@@ -25,6 +25,32 @@ def compiled(form, rows):
     return proto, rcompiler.compile_onnx(proto, eus=1, cache=False, device="default")
 
 
+SHARED = """
+    <ir_version: 10, opset_import: ["": 21]>
+    g (float[2,6,2,16] q, float[2,3,40,16] k) => (float[2,6,2,16] y) {
+      two = Constant<value_ints = [2]>()
+      several = Constant<value_ints = [2,3,2,40,16]>()
+      heads = Constant<value_ints = [2,6,40,16]>()
+      apart = Unsqueeze(k, two)
+      spread = Expand(apart, several)
+      repeated = Reshape(spread, heads)
+      columns = Transpose<perm=[0,1,3,2]>(repeated)
+      s = MatMul(q, columns)
+      y = MatMul(s, repeated)
+    }
+"""
+
+
+def test_heads_that_are_shared_are_not_repeated():
+    proto = parser.parse_model(SHARED)
+    model = rcompiler.compile_onnx(proto, eus=1, cache=False, device="default")
+    assert model.report().arena_bytes < KEYS
+    random = np.random.default_rng(0)
+    q, k = (random.standard_normal(s, np.float32) for s in ((2, 6, 2, 16), (2, 3, 40, 16)))
+    (wanted,) = ReferenceEvaluator(proto).run(None, {"q": q, "k": k})
+    np.testing.assert_allclose(model(q, k)["y"], wanted, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_columns_are_read_as_they_lie(form):
     proto, model = compiled(form, 4)
