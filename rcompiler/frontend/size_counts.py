@@ -53,18 +53,19 @@ class SizeCounts(RecurrenceOps):
         symbols = {s for e in extents for s in e.symbols} - set(self.told.values())
         return tuple(symbol for symbol in self.counts if symbol in symbols)
 
-    def count(self, name: str, value: Value, high: int) -> Extent:
-        """The size that the model computes, ``value``: an int64 scalar from 0 to ``high``. What is
-        computed alike is one size, so that tensors of the same elements fit each other.
+    def count(self, name: str, value: Value, high: int, low: int = 0) -> Extent:
+        """The size that the model computes, ``value``: an int64 scalar from ``low`` to ``high``.
+        What is computed alike is one size, so that tensors of the same elements fit each other.
 
         name: of what is counted; a number makes it one of its own.
         """
         for symbol, known in self.counts.items():
-            if value.name and value.name == known.name and symbol.high == high:
+            alike = value.name and value.name == known.name
+            if alike and (symbol.low, symbol.high) == (low, high):
                 return Extent.of(symbol)
         taken = {symbol.name for symbol in self.counts}
         own = next(n for n in itertools.chain([name], _numbered(name)) if n not in taken)
-        symbol = Symbol(own, 0, high)
+        symbol = Symbol(own, low, high)
         self.counts[symbol] = value
         return Extent.of(symbol)
 

@@ -69,6 +69,9 @@ CASES = [
     case("float[1, 3] x, float[seq] z",
          "n = Shape(z) o1 = Constant<value_ints=[1]>() s = Concat<axis=0>(n, o1) y = Tile(x, s)",
          name="tile-to"),
+    case("float[seq] z, float[2] x",
+         "n = Shape(z) h = Constant<value_ints=[2]>() k = Div(n, h) y = Tile(x, k)",
+         name="tile-to-half"),
     # pieces
     case(X, "y = Concat<axis=0>(x, x)"),
     case(X, "y = Concat<axis=1>(x, x)"),
@@ -143,6 +146,7 @@ CASES = [
     case("float[seq, 2, 6] x", "y = MaxPool<kernel_shape=[3], strides=[2], pads=[1, 1]>(x)"),
     case("float[1, 2, seq] x", "y = MaxPool<kernel_shape=[3], pads=[1, 1]>(x)"),
     case("float[1, 2, seq] x", "y = AveragePool<kernel_shape=[1]>(x)"),
+    case("float[2, 3, seq] x, float[3] g, float[3] o", "y = InstanceNormalization(x, g, o)"),
     case("float[1, 2, seq] x", "y = MaxPool<kernel_shape=[3], strides=[2], pads=[1, 1]>(x)",
          name="pool-apart"),
     case("float[1, 2, seq] x, float[3, 2, 3] w",
@@ -274,7 +278,7 @@ def test_what_fits_some_sizes_is_refused_and_what_fits_none_is_wrong(body, may, 
 def test_a_size_that_is_needed_while_compiling_is_named():
     model = parsed(
         "float[seq] x, float[8] z",
-        "n = Shape(x) h = Constant<value_ints=[2]>() k = Div(n, h) y = Tile(z, k)",
+        "n = Shape(x) h = Constant<value_ints=[2]>() k = Mod(n, h) y = Tile(z, k)",
         "float[o] y",
     )
     with pytest.raises(UnsupportedOp, match="depends on the size of seq") as refused:

@@ -154,10 +154,10 @@ def _instance_norm(ctx: Context) -> Value:
         raise ctx.shape_error("scale and bias hold one number per channel")
     axes = list(range(2, x.rank))
     normal = b.cast(standardize(b, widened(b, x), axes, ctx.attr("epsilon", 1e-5)), x.dtype)
-    return _scaled_and_shifted(ctx, normal)
+    return scaled_and_shifted(ctx, normal)
 
 
-def _scaled_and_shifted(ctx: Context, normal: Value) -> Value:
+def scaled_and_shifted(ctx: Context, normal: Value) -> Value:
     """Times input 1, plus input 2, of which there is one per channel."""
     vectors = [column(ctx.b, ctx.input(i), normal.rank) for i in (1, 2)]
     return ctx.b.elementwise(lambda s, a, g, o: a * g + o, normal, *vectors)
@@ -178,7 +178,7 @@ def _group_norm(ctx: Context) -> Value:
     normal = b.cast(standardize(b, wide, axes, ctx.attr("epsilon", 1e-5)), x.dtype)
     if ctx.input(1).size == x.shape[1]:
         normal = b.reshape(normal, x.shape)
-    return b.reshape(_scaled_and_shifted(ctx, normal), x.shape)
+    return b.reshape(scaled_and_shifted(ctx, normal), x.shape)
 
 
 @lowering("MeanVarianceNormalization")

@@ -9,6 +9,7 @@ translation: then the numbers are computed at run time, and decide no shape.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ def evaluated(b: Builder, node: Any, inputs: Sequence[Any]) -> list[Value] | Non
     if node.op_type == "Size":
         return [b.numbers(_array(product(first.sizes)), "int64")]
     function = _TABLE.get(node.op_type)
+    if node.op_type == "Div":  # what is no polynomial is a size of its own
+        function = _elementwise(partial(_divided, b, node.output[0]))
     if function is None:
         return None
     given = [_sizes(value) for value in inputs if value is not None]
@@ -104,10 +107,10 @@ def _elementwise(fn: Callable[..., Any], kind: type = object) -> Function:
     return apply
 
 
-def _divided(a: Size, b: Size) -> Size:
+def _divided(builder: Builder, name: str, a: Size, b: Size) -> Size:
     if lowest(a) < 0 or lowest(b) < 1:  # quotients are truncated
         raise Undecided
-    return a // b
+    return builder.quotient(name, a, b) if isinstance(b, int) else a // b
 
 
 def _less(a: Size, b: Size) -> bool:
@@ -139,7 +142,6 @@ _TABLE.update(
     Add=_elementwise(lambda a, b: a + b),
     Sub=_elementwise(lambda a, b: a - b),
     Mul=_elementwise(lambda a, b: a * b),
-    Div=_elementwise(_divided),
     Neg=_elementwise(lambda a: -a),
     Min=_elementwise(_least),
     Max=_elementwise(_greatest),

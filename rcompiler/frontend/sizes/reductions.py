@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
-from rcompiler.frontend.builder import Value
+from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.core import accumulator
+from rcompiler.frontend.ops.normalization import scaled_and_shifted
 from rcompiler.frontend.ops.reduction import extreme_start, keeps_dims, reduced_axes
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.scalar import Scalar
@@ -42,18 +43,20 @@ def _global_mean(ctx: Context, lower: Lowering) -> Results:
 
 def _mean_over(ctx: Context, lower: Lowering, axes: Sequence[int], keep: bool) -> Results:
     """Divided by how many there are."""
-    b, x = ctx.b, ctx.input(0)
+    x = ctx.input(0)
     if not any(x.extents[axis] for axis in axes):
         return with_extents(ctx, of_whole(ctx, lower), _reduced(x, axes, keep))
-    wide = accumulator(x.dtype)
-    sums = b.sum(b.cast(x, wide), axes, keep)
-    count = b.counted(x, axes, keep)
+    return _means(ctx.b, ctx.b.cast(x, accumulator(x.dtype)), axes, keep, x.dtype)
+
+
+def _means(b: Builder, wide: Value, axes: Sequence[int], keep: bool, dtype: str) -> Value:
+    count = b.counted(wide, axes, keep)
 
     def mean(s: Body, a: Scalar, n: Scalar) -> Scalar:
-        n = n if dtypes.is_float(wide) else s.maximum(n, 1)
-        return s.cast(a / s.cast(n, wide), x.dtype)
+        n = n if dtypes.is_float(wide.dtype) else s.maximum(n, 1)
+        return s.cast(a / s.cast(n, wide.dtype), dtype)
 
-    return b.elementwise(mean, sums, count, dtype=x.dtype)
+    return b.elementwise(mean, b.sum(wide, axes, keep), count, dtype=dtype)
 
 
 @rule("GlobalMaxPool")
@@ -92,7 +95,24 @@ def _layer_norm(ctx: Context, lower: Lowering) -> Results:
     return with_extents(ctx, of_whole(ctx, lower), *[x.extents] * 3)
 
 
-@rule("InstanceNormalization", "GroupNormalization", "LRN")
+@rule("InstanceNormalization")
+def _instance_norm(ctx: Context, lower: Lowering) -> Results:
+    """By the means over what there is."""
+    b, x = ctx.b, ctx.input(0)
+    axes, epsilon = range(2, x.rank), ctx.attr("epsilon", 1e-5)
+    if not any(x.extents[axis] for axis in axes):
+        return _per_image(ctx, lower)
+    need_whole(ctx, 1, 2)
+    need_along(ctx, x, [1])
+    wide = b.cast(x, accumulator(x.dtype))
+    apart = b.elementwise(lambda s, a, m: a - m, wide, _means(b, wide, axes, True, wide.dtype))
+    squares = b.elementwise(lambda s, a: a * a, apart)
+    variance = _means(b, squares, axes, True, wide.dtype)
+    normal = b.elementwise(lambda s, a, v: a / s.sqrt(v + epsilon), apart, variance)
+    return scaled_and_shifted(ctx, b.cast(normal, x.dtype))
+
+
+@rule("GroupNormalization", "LRN")
 def _per_image(ctx: Context, lower: Lowering) -> Results:
     """Of each image of a batch by itself."""
     x = ctx.input(0)
