@@ -11,6 +11,7 @@ import numpy as np
 
 from rcompiler.driver import isolate
 from rcompiler.errors import CompilerError
+from rcompiler.frontend.size_sets import with_defaults
 
 
 class ByShape:
@@ -86,11 +87,15 @@ class ByShape:
         return (*open_ones, *sorted(fixed))
 
     def known(self) -> Any:
-        """The compiled model where it needs to know no shape or value of an input; else None.
+        """The compiled model where it needs to know no shape or value of an input; else None, also
+        where a dimension is open, of which `shapes` says nothing: calls have any size.
 
         Raises:
             CompilerError: in the kinds of compile_onnx.
         """
+        shapes, fixed = self.options.get("shapes"), self.options.get("values") or ()
+        if with_defaults(self._model, shapes, None, fixed)[0] is not shapes:
+            return None
         try:
             return self._compile({})
         except CompilerError as error:

@@ -5,6 +5,7 @@ import warnings
 
 import ml_dtypes
 import numpy as np
+import onnx.parser
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -118,7 +119,7 @@ def test_lists_values_and_arrays_of_any_strides(ort):
 
 def test_open_dimensions_may_change_from_run_to_run(ort):
     found = session(ort)
-    for rows in (1, 4, 2, 4):
+    for rows in (1, 4, 2, 4, 200):
         x = np.full((rows, 3), rows, np.float32)
         [total] = found.run(["total"], {"x": x, "y": x})
         np.testing.assert_array_equal(total, 2 * x)
@@ -266,14 +267,27 @@ def test_values_that_decide_shapes_are_compiled_in(ort):
 
 def test_data_that_has_to_be_known_is_refused():
     """A program for each text would be compiled for each."""
-    graph = helper.make_graph(
-        [helper.make_node("NonZero", ["x"], ["y"])], "g",
-        [helper.make_tensor_value_info("x", TensorProto.INT64, [1, "n"])],
-        [helper.make_tensor_value_info("y", TensorProto.INT64, [2, None])],
-    )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    with pytest.raises(UnsupportedOp, match="NonZero"):
-        session(rcompiler, model.SerializeToString()).run(None, {"x": np.int64([[1, 0, 2]])})
+    model = onnx.parser.parse_model("""
+      <ir_version: 8, opset_import: ["": 17]>
+      g (int64[2, n] x) => (float[a, b] y) <int64[1] flat = {-1}> {
+        shape = Reshape(x, flat)
+        y = ConstantOfShape(shape)
+      }
+    """)
+    with pytest.raises(UnsupportedOp, match="ConstantOfShape.*must be known while compiling"):
+        session(rcompiler, model.SerializeToString()).run(None, {"x": np.int64([[1], [2]])})
+
+
+def test_a_model_that_fits_no_range_of_sizes_is_compiled_for_each():
+    """Halves of an axis are known where it has a number."""
+    model = onnx.parser.parse_model("""
+      <ir_version: 8, opset_import: ["": 17]>
+      g (float[n] x) => (float[2, h] y) <int64[2] halves = {2, -1}> { y = Reshape(x, halves) }
+    """)
+    found = session(rcompiler, model.SerializeToString())
+    for size in (4, 6, 400):
+        assert found.run(None, {"x": np.zeros(size, np.float32)})[0].shape == (2, size // 2)
+    assert len(found.programs) == 3
 
 
 def test_values_are_constants():
