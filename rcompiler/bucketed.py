@@ -79,7 +79,7 @@ class BucketedModel(Closable):
         eus: int | None = None,
         *,
         timed: bool = False,
-        wait_limit_s: float = 20.0,
+        wait_limit_s: float | None = None,
         stand_in: Callable[[Artifact], Any] | None = None,
         **options: Any,
     ) -> None:
@@ -87,7 +87,8 @@ class BucketedModel(Closable):
 
         Args:
             family: what is run.
-            eus, timed, wait_limit_s, **options: as of `CompiledModel` or `GpuModel`.
+            eus, timed, wait_limit_s, **options: as of `CompiledModel` or `GpuModel`; wait_limit_s
+                None for the one that these have by themselves. What runs on a GPU is not timed.
             stand_in: makes what stands for a program, where this machine lacks what its code needs:
                 the model then says what it is, and is saved.
 
@@ -95,18 +96,20 @@ class BucketedModel(Closable):
             ArtifactError, ScheduleError, DeviceError: as of these.
         """
         family.check()
-        self._options = {
-            "eus": eus,
-            "timed": timed,
-            "wait_limit_s": Waiting(limit_s=wait_limit_s).limit_s,
-            **options,
-        }
-        each: dict[str, Any] = {**options, "timed": timed, "wait_limit_s": wait_limit_s}
+        self._options = {"eus": eus, "timed": timed, "wait_limit_s": wait_limit_s, **options}
+        waiting = Waiting() if wait_limit_s is None else Waiting(limit_s=wait_limit_s)
+        each: dict[str, Any] = {**options}
+        if wait_limit_s is not None:
+            each["wait_limit_s"] = wait_limit_s
         on_gpu = isinstance(family.programs[0].image, GpuImage)
+        if timed and on_gpu:
+            raise DeviceError("timed=True: what runs on a GPU is not timed; leave it out")
         self._turns: Turns | None = None
-        if stand_in is None and not on_gpu and not timed:
+        if timed:
+            each["timed"] = True
+        elif stand_in is None and not on_gpu:
             most = max(program.arena_bytes for program in family.programs)
-            each["turns"] = self._turns = Turns(most, wait_limit_s)
+            each["turns"] = self._turns = Turns(most, waiting.limit_s)
         self._make: Callable[[Artifact], Model] = stand_in or partial(model_of, eus=eus, **each)
         self._now = _Serving(family, [*map(self._make, family.programs)], {})
         self._asked: Callable[[Sequence[int]], None] | None = None  # told of sizes that are new

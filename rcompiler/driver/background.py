@@ -1,8 +1,8 @@
 """Compile the largest program of a model now, and the others in a worker process when they are
 asked for.
 
-The worker is given the model in a file of a folder that only this user can read, and which goes
-with the model. It knows the weights of the programs before it by their sha256: what is equal lies
+The worker is given the model in a file that has no name, of which nothing is left whatever ends
+this process. It knows the weights of the programs before it by their sha256: what is equal lies
 where it is, and what is new is put behind, into address space that was reserved at the start.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import shutil
 import sys
 import tempfile
 import threading
@@ -19,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from typing import IO
 
 from rcompiler import errors
 from rcompiler.device.cpu import lacking
@@ -36,7 +35,6 @@ from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.growing_block import GrowingBlock
 from rcompiler.support.workers import Worker, WorkerDied
 
-_PROGRAMS = "programs.pickle"
 _WORKER = "rcompiler.driver.program_worker"
 
 
@@ -98,32 +96,10 @@ class WorkerBuilder:
         """
         self._sizes, self._known, self._block = sizes, known, block
         self._constants, self._storage = first.constants, first.storage
-        self._folder = Path(tempfile.mkdtemp(prefix="rc-programs-"))
         self._owner, self._lock = os.getpid(), threading.Lock()
         self._worker: Worker | None = None
         self._stopped, self._busy = False, False
-        try:
-            self._write(programs)
-        except BaseException:
-            self.stop()
-            raise
-
-    def _write(self, programs: SizedPrograms) -> None:
-        try:
-            model = programs.model.SerializeToString()
-        except Exception as error:  # protobuf's, which has no typed module
-            raise CompilerError(
-                "build='largest' hands the model to another process in one piece of at most 2 GB, "
-                f"and it is larger ({error}); leave build out"
-            ) from None
-        try:
-            with (self._folder / _PROGRAMS).open("wb") as file:
-                pickle.dump(replace(programs, model=model), file)
-        except OSError as error:
-            raise DeviceError(
-                f"{self._folder}: the model cannot be written for the process that builds programs "
-                f"({error.strerror or error}); make room, set TMPDIR, or leave build out"
-            ) from None
+        self._file = _written(programs)
 
     def build(self, number: int) -> Artifact:
         """As of `growth.Builder`.
@@ -134,8 +110,9 @@ class WorkerBuilder:
         Raises:
             CompilerError: as there.
         """
+        self._check_open()
         wanted = Wanted(
-            str(self._folder / _PROGRAMS),
+            f"/proc/{os.getpid()}/fd/{self._file.fileno()}",
             self._sizes.bindings[number],
             self._known,
             self._constants.size,
@@ -164,12 +141,15 @@ class WorkerBuilder:
         self._constants, self._known = constants, found.known
         return replace(found.program, constants=constants, storage=self._storage)
 
+    def _check_open(self) -> None:
+        if self._stopped:
+            raise CompilerError("the model is closed")
+
     @contextmanager
     def _asked(self) -> Iterator[Worker]:
         """The worker, which `stop` ends meanwhile, and this then closes."""
         with self._lock:
-            if self._stopped:
-                raise CompilerError("the model is closed")
+            self._check_open()
             if self._worker is None:
                 self._worker = Worker(_WORKER)
             worker, self._busy = self._worker, True
@@ -198,11 +178,32 @@ class WorkerBuilder:
             worker.kill()
             if idle:
                 worker.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._file.close()
 
     def forget(self) -> None:
-        """As of `growth.Builder`; the folder stays the parent's."""
-        self._lock = threading.Lock()
+        """As of `growth.Builder`; the file is open in the child, too."""
+        self._owner, self._lock = os.getpid(), threading.Lock()
         worker, self._worker, self._busy = self._worker, None, False
         if worker is not None:
             worker.abandon()
+
+
+def _written(programs: SizedPrograms) -> IO[bytes]:
+    """A file with the programs, whose model is bytes there. Raises CompilerError, DeviceError."""
+    try:
+        model = programs.model.SerializeToString()
+    except Exception as error:  # protobuf's, which has no typed module
+        raise CompilerError(
+            "build='largest' hands the model to another process in one piece of at most 2 GB, "
+            f"and it is larger ({error}); leave build out"
+        ) from None
+    try:
+        file = tempfile.TemporaryFile(prefix="rc-programs-")
+        pickle.dump(replace(programs, model=model), file)
+        file.flush()
+    except OSError as error:
+        raise DeviceError(
+            f"{tempfile.gettempdir()}: the model cannot be written for the process that builds "
+            f"programs ({error.strerror or error}); make room, set TMPDIR, or leave build out"
+        ) from None
+    return file

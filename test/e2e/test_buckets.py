@@ -132,6 +132,25 @@ def test_calls_of_several_threads_take_turns(model):
     assert not wrong
 
 
+def test_programs_for_a_gpu():
+    made = network()
+    made.graph.node[2].CopyFrom(helper.make_node("Neg", ["b"], ["y"]))
+    made.graph.initializer[0].CopyFrom(numpy_helper.from_array(W[:, :32], "w"))
+    sizes = {"shapes": {"batch": range(1, 4)}, "buckets": {"batch": (1, 3)}}
+    options = {"target": "cuda:emulated", "build": "largest", "cache": False}
+    with rcompiler.compile_onnx(made, **sizes, **options) as found:
+        for state in ("not asked for", "built"):
+            assert found.builds[0].state == state
+            for count in (1, 3):
+                wanted = -np.maximum(rows(count) @ W[:, :32], 0)
+                np.testing.assert_allclose(found(rows(count))[0], wanted, 1e-4, 1e-4)
+            found.wait(120.0)
+        with pytest.raises(DeviceError, match="a pool is of models for CPUs"):
+            rcompiler.Pool(found, 1)
+        with pytest.raises(DeviceError, match="on a GPU is not timed"):
+            BucketedModel(found.family, timed=True)
+
+
 def test_memory_can_be_bound_to_a_program(model):
     binding = model.program(batch=3).bind()
     binding.inputs[0][...] = rows(3)

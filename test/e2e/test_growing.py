@@ -270,7 +270,7 @@ def test_a_worker_builds_what_is_asked_for(whole, tmp_path):
         model.wait(PATIENCE_S)
         assert states(model) == ["built"] * 3 and model.builds[0].added_bytes >= 64 * 128 * 4
         assert "batch: 1 to 2: adds " in model.report().note
-        assert not builder._folder.exists()
+        assert builder._file.closed
         model.save(tmp_path / "m.rcx")
         with rcompiler.load(tmp_path / "m.rcx", full=True) as loaded:
             for count in range(1, 9):
@@ -281,14 +281,14 @@ def test_a_worker_builds_what_is_asked_for(whole, tmp_path):
 def test_a_worker_that_ends_is_an_error_of_the_build():
     with compiled(build="largest") as model:
         builder = model._growth._builder
-        (builder._folder / "programs.pickle").write_bytes(b"no pickle")
+        builder._file.truncate(100)
         with pytest.warns(FailedBuildWarning, match="process that compiled the program ended"):
             model(rows(3))
             build = model.wait(PATIENCE_S)[1]
         assert build.state == "failed" and "UnpicklingError" in str(build.error)
         assert model(rows(3))[0].shape == (3, 128)
-        folder = builder._folder
-    assert not folder.exists()
+        assert not builder._file.closed
+    assert builder._file.closed
 
 
 def test_only_what_no_other_bucket_holds_is_needed_first():

@@ -78,6 +78,20 @@ def test_a_load_makes_what_the_compiler_made(way, path):
     assert len(path.read_bytes()) < made.constants.size - 2 * 300 * 128 * 4 + 32768
 
 
+@pytest.mark.parametrize("more", [64, SHARED + 640])
+def test_weights_that_come_behind_others_are_kept_as_they_are(more):
+    """Also where the last run gets so long that it is put elsewhere."""
+    made = sample()
+    before = made.constants.size
+    constants = np.concatenate([made.constants, np.arange(more).astype(np.uint8)])
+    storage = made.storage.grown(before, constants.size)
+    grown = dataclasses.replace(made, constants=constants, storage=storage)
+    loaded = Artifact.from_bytes(grown.to_bytes())
+    assert loaded.constants.tobytes() == constants.tobytes()
+    assert len(loaded.storage.recipes) == 2
+    assert Storage().grown(64, 128).recipes == ()
+
+
 @pytest.mark.parametrize("way", LOADS)
 def test_saving_again_gives_the_same_bytes(way, path, tmp_path):
     LOADS[way](path).save(tmp_path / "again.rcx")
