@@ -244,6 +244,49 @@ def test_bfloat16_is_that_of_ml_dtypes():
         rcompiler.OrtValue.ortvalue_from_numpy_with_onnx_type(X, TensorProto.BFLOAT16)
 
 
+SCRIPT = """
+import onnxruntime as ort
+import numpy as np
+
+options = ort.SessionOptions()
+options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+options.intra_op_num_threads = 1
+session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+names = [each.name for each in session.get_outputs()]
+said = [(each.name, each.shape, each.type) for each in session.get_inputs()]
+rng, found = np.random.default_rng(0), []
+for rows in (4, 1, 200):
+    feeds = {each.name: rng.random((rows, 3), np.float32) for each in session.get_inputs()}
+    found += session.run(names, feeds)
+    value = ort.OrtValue.ortvalue_from_numpy(feeds["x"])
+    (large,) = session.run_with_ort_values(["large"], {"x": value, "y": value})
+    found.append(large.numpy())
+try:
+    session.run(None, {})
+except Exception as error:
+    refused = True
+"""
+
+
+def test_a_script_with_one_import_changed(tmp_path):
+    """All of the text but the name of the module stays as it is."""
+    path = tmp_path / "sums.onnx"
+    path.write_bytes(sums())
+    changed = SCRIPT.replace("import onnxruntime as ort", "import rcompiler as ort")
+    lines = [SCRIPT.splitlines(), changed.splitlines()]
+    assert sum(a != b for a, b in zip(*lines, strict=True)) == 1
+    ran = []
+    for text in (SCRIPT, changed):
+        names = {"path": str(path)}
+        exec(text, names)  # noqa: S102 - the text above
+        ran.append(names)
+    theirs, ours = ran
+    assert theirs["refused"] and ours["refused"] and theirs["said"] == ours["said"]
+    assert len(ours["found"]) == 9
+    for a, b in zip(theirs["found"], ours["found"], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_as_many_programs_are_kept_as_are_asked_for():
     found = session(rcompiler, programs=2)
     for rows in (1, 2, 1, 3):
