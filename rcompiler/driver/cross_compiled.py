@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from rcompiler.bucketed import BucketedModel
+from rcompiler.driver.equal_weights import with_shared_weights
 from rcompiler.model import Explained, Model, model_of
 from rcompiler.packed import family_model
 from rcompiler.runtime.artifact import Artifact
@@ -81,7 +82,8 @@ def compiled_family(family: Family, eus: int | None) -> BucketedModel:
 
 
 def compiled_model(artifact: Artifact) -> Model | CrossCompiledModel:
-    """The model of what was just compiled: ready to run where this machine has what it needs.
+    """The model of what was just compiled: ready to run where this machine has what it needs, and
+    over the weights of another model where these are equal.
 
     Args:
         artifact: what was compiled.
@@ -91,4 +93,4 @@ def compiled_model(artifact: Artifact) -> Model | CrossCompiledModel:
     """
     if lacking_flags(artifact.cpu_flags):
         return CrossCompiledModel(artifact)
-    return model_of(artifact)
+    return model_of(with_shared_weights(artifact))

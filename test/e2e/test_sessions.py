@@ -1,5 +1,6 @@
 """Sessions: what is written for onnxruntime runs with one import changed; and what is refused."""
 
+import gc
 import threading
 import warnings
 
@@ -11,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import rcompiler
+from rcompiler.driver import equal_weights
 from rcompiler.errors import (
     ArtifactError,
     CompilerError,
@@ -123,6 +125,31 @@ def test_open_dimensions_may_change_from_run_to_run(ort):
         x = np.full((rows, 3), rows, np.float32)
         [total] = found.run(["total"], {"x": x, "y": x})
         np.testing.assert_array_equal(total, 2 * x)
+
+
+def test_programs_have_equal_weights_in_memory_once():
+    def network(seed):
+        model = onnx.parser.parse_model("""
+          <ir_version: 8, opset_import: ["": 17]>
+          g (float[n, 128] x) => (float[n, 256] y) { y = MatMul(x, w) }
+        """)
+        w = np.random.default_rng(seed).standard_normal((128, 256)).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(w, "w"))
+        return model, w
+
+    (model, w), (other, v) = map(network, range(2))
+    one, two = (session(rcompiler, each.SerializeToString()) for each in (model, other))
+    for rows in (1, 4, 4, 2):
+        x = np.ones((rows, 128), np.float32)
+        np.testing.assert_allclose(one.run(None, {"x": x})[0], x @ w, 1e-4, 1e-4)
+        np.testing.assert_allclose(two.run(None, {"x": x})[0], x @ v, 1e-4, 1e-4)
+    blocks = [{id(each.artifact.constants) for each in own.programs} for own in (one, two)]
+    assert [len(each.programs) for each in (one, two)] == [3, 3]
+    assert [*map(len, blocks)] == [1, 1] and blocks[0].isdisjoint(blocks[1])
+    size = one.programs[0].artifact.constants.size
+    del one, two
+    gc.collect()
+    assert not any(each() is not None for each in equal_weights._blocks[size])
 
 
 def test_dimensions_are_fixed_by_name(ort):
