@@ -209,6 +209,25 @@ def test_no_request_reads_another(name):
             assert [each[number].tobytes() for each in model(requests)] == exact
 
 
+def test_attention_has_the_room_that_a_call_needs():
+    """Its groups have all, half or a quarter of their room; CPUs compute those that are chosen."""
+    proto, rng = graph(GRAPHS["one head"]), np.random.default_rng(7)
+    shapes = {"batch": 3, "seq": range(1, 257)}
+    with packed(proto, shapes=shapes, buckets={"rows": (640,)}) as model:
+        [(sizes, program)] = model.programs
+        assert sizes == {"rows": (1, 640), "seq": (1, 256)}
+        with pytest.raises(ShapeError, match="there is no program for rows=641"):
+            model([np.zeros((n, 8), np.float32) for n in (256, 256, 129)])
+        assert "rtask.guard" in program.stage("rtask")
+        for lengths in ([256, 256, 128], [128, 128, 107], [64, 64, 54], [65, 1, 1], [2]):
+            requests = [states(rng, length) for length in lengths]
+            found = model([each["x"] for each in requests])
+            for number, request in enumerate(requests):
+                exact = ReferenceEvaluator(proto).run(None, {"x": request["x"][None]})
+                for outputs, alone in zip(found, exact, strict=True):
+                    np.testing.assert_allclose(outputs[number], alone[0], 1e-4, 1e-4)
+
+
 def test_integers_are_those_of_each_request_alone():
     body = """(float[batch, seq, 8] y) {
       a = QuantizeLinear(x, scale, nought)  b = DequantizeLinear(a, scale, nought)
@@ -369,7 +388,8 @@ def test_options_that_do_not_fit():
         ({"shapes": {"batch": 4, "seq": range(9)}}, "or a range from 1 on"),
         ({"shapes": {"batch": 4, "seq": range(1, 9), "x": (4, 8, 8)}}, "by the names of"),
         ({"buckets": {"tokens": (4,)}}, "give tops of 'rows' and 'seq'"),
-        ({"buckets": {"rows": (4,)}}, "the last one 48"),
+        ({"buckets": {"rows": (64,)}}, "the last one 48"),
+        ({"buckets": {"seq": (6,)}}, "the last one 12"),
     ):
         with pytest.raises(ShapeError, match=message):
             packed(proto, **options)

@@ -48,6 +48,17 @@ def test_each_request_has_room_in_its_group(lengths, more):
         assert all(n <= group.longest for n in lengths[group.first : group.first + group.count])
 
 
+def test_tiers_have_less_and_less_work():
+    assert packing(8, 100, 800).tiers() == [packing(8, 100, 800).groups()]
+    assert packing(8, 512, 1024).tiers() == [
+        [Group(0, 2, 512), Group(2, 2, 341), Group(4, 4, 204)],
+        [Group(0, 2, 256), Group(2, 2, 171), Group(4, 4, 102)],
+        [Group(0, 8, 128)],
+        [Group(0, 2, 128), Group(2, 2, 86), Group(4, 4, 51)],
+    ]
+    assert packing(8, 512, 4096).tiers() == [[Group(0, 8, n)] for n in (512, 256, 128)]
+
+
 def bert(**options):
     return packings_of(sized_networks.bert(layers=1), SHAPES, options or None, ("batch", "seq"))
 
@@ -56,10 +67,12 @@ def test_all_sizes_have_a_program():
     found = bert()
     assert found.symbols == ("rows", "seq")
     tops = [tuple(top for _, top in sizes) for sizes in found.buckets]
+    assert tops == [(top, 16) for top, _ in tops] and tops[-1] == (128, 16)
+    tops = [tuple(top for _, top in sizes) for sizes in bert(seq=(4, 16)).buckets]
     for longest in range(1, 17):
         for rows in range(longest, 8 * longest + 1):
             most = min(top for top, _ in tops if top >= rows)
-            assert any(top == most and n >= longest or n >= rows for top, n in tops)
+            assert any(top == most and n >= min(longest, rows) for top, n in tops)
     # what a program for fewer rows, or for shorter requests, takes anyway
     assert len(tops) == len({*tops}) and (128, 4) not in tops and (4, 16) not in tops
 

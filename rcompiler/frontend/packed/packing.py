@@ -22,7 +22,8 @@ from rcompiler.frontend.size_sets import MOST_BUCKETS, Interval, intervals_of
 from rcompiler.support.extent import Extent, Symbol
 from rcompiler.support.packed_names import LENGTHS, ROWS
 
-_SHORTEST = 4  # of the tops of lengths that are chosen here: this part of the greatest length
+_SCALES = 2, 4  # of the room of groups
+_LEAST_ROOM = 64  # of the longest request: with less, attention is a small part of a program
 
 
 @dataclass(frozen=True)
@@ -63,18 +64,37 @@ class Packing:
         assert isinstance(made, Extent)
         return made
 
-    def groups(self) -> list[Group]:
+    def tiers(self) -> list[list[Group]]:
+        """Groups with less and less work, one of which a call chooses: with all of their room; with
+        half of it, and a quarter; and of requests that are all alike, a quarter of the longest.
+        """
+        whole, longest = self.groups(), self.seq.high
+        smaller = [self.groups(scale) for scale in _SCALES if longest // scale >= _LEAST_ROOM]
+        if longest // _SCALES[-1] >= _LEAST_ROOM:
+            smaller.append(self.groups(cap=-(-longest // _SCALES[-1])))
+        found = []
+        for tier in smaller:
+            if tier != whole and tier not in found:
+                found.append(tier)
+        return [whole, *sorted(found, key=_work, reverse=True)]
+
+    def groups(self, scale: int = 1, cap: int | None = None) -> list[Group]:
         """The requests 0, 1, 2 and 3, 4 to 7, and so on.
 
         Of requests in the order of their lengths, number n is not longer than a part n + 1 of all
         rows. So few of them need the room of the longest.
+
+        Args:
+            scale: what part of that room there is.
+            cap: the most room that there is; None for the greatest length.
         """
         found: list[Group] = []
         first = 0
         while first < self.batch.high:
             count = min(max(first, 1), self.batch.high - first)
             # an axis of one element would be taken for one that is broadcast
-            longest = max(2, min(self.seq.high, self.rows.high // (first + 1)))
+            longest = min(cap or self.seq.high, self.rows.high // (first + 1))
+            longest = max(2, -(-longest // scale))
             # the last one has several, by which axes of requests are told from others
             alone = first + count == self.batch.high and count == 1
             if found and (alone or found[-1].longest == longest):
@@ -116,7 +136,7 @@ def packings_of(
         shapes: sizes of symbolic dimensions: of the first of the packed ones the most requests of a
             call, or a range from 1 to it; of the second a range of lengths; of all others a number.
         tops: the greatest rows ("rows") and the greatest length of each bucket, in the place of
-            those that are chosen here.
+            those that are chosen here; the last one of the rows is the most that a call may have.
         packed: the names of the two dimensions, which are next to each other in inputs.
 
     Raises:
@@ -141,9 +161,13 @@ def packings_of(
             f"buckets={dict(tops)!r}: of a packed model give tops of '{ROWS}' and '{seq.name}'"
         )
     lengths = range(seq.low, seq.high + 1)
-    cuts = {seq.name: _lengths(seq), **(tops or {})}
+    # the length is chosen at run time, too
+    cuts = {seq.name: (seq.high,), **(tops or {})}
     each = intervals_of(seq.name, lengths, cuts, 2)
-    rows = intervals_of(ROWS, range(max(seq.low, 2), batch.high * seq.high + 1), tops, 2)
+    most = batch.high * seq.high
+    if tops and tops.get(ROWS):  # a caller may know that there are fewer
+        most = min(most, max(tops[ROWS]))
+    rows = intervals_of(ROWS, range(max(seq.low, 2), most + 1), tops, 2)
     rows = [(seq.low, top) for _, top in rows]
     buckets = [
         (many, longest)
@@ -162,6 +186,11 @@ def packings_of(
     return Packings(tuple(buckets), made)
 
 
+def _work(groups: list[Group]) -> int:
+    """Pairs of positions in attention."""
+    return sum(group.count * group.longest**2 for group in groups)
+
+
 def _packing(
     given: Mapping[str, Any], batch: Symbol, seq: Symbol, many: Interval, longest: Interval
 ) -> Packing:
@@ -172,11 +201,6 @@ def _packing(
         seq.name: range(seq.low, high + 1),
     }
     return Packing({**given, **sizes}, batch, Symbol(seq.name, seq.low, high), Symbol(ROWS, *many))
-
-
-def _lengths(seq: Symbol) -> tuple[int, ...]:
-    """Tops of the buckets of lengths: attention alone depends on them."""
-    return tuple(sorted({max(seq.low, seq.high // _SHORTEST), seq.high}))
 
 
 def _symbol(name: str, given: Any) -> Symbol:

@@ -11,7 +11,7 @@ request first. Offsets are their prefix sum.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -35,7 +35,8 @@ class Tables:
 
     def __init__(self, b: Builder, packing: Packing) -> None:
         """Makes the argument that has the lengths."""
-        self.b, self.packing, self.groups = b, packing, packing.groups()
+        self.b, self.packing, self._tiers = b, packing, packing.tiers()
+        self.groups = [group for tier in self._tiers for group in tier]
         whole = b.argument(LENGTHS, [packing.batch.high], "int64")
         self._told = b.part(LENGTHS, whole, [Extent.of(packing.batch)])
         self._symbols = [self._of_group(group) for group in self.groups]
@@ -90,6 +91,10 @@ class Tables:
                 self.b.lengths[length] = own, requests
         return made
 
+    def begin(self) -> None:
+        """Write what masks read, and what is to be known before anything is computed by groups."""
+        assert self.lengths is not None and self._fits
+
     @cached_property
     def offsets(self) -> Value:
         """(most requests,): the first row of each."""
@@ -128,10 +133,25 @@ class Tables:
             return self.b.tabulate([self.packing.rows.high], "int64", body, (request, "d0"))
 
     @cached_property
-    def _padded(self) -> Value:
-        """(most rows,): where each row is when all groups lie one behind the other."""
+    def _fits(self) -> list[Value]:
+        """Of each tier whether all requests fit into its groups: scalars of bool."""
+
+        def least(s: Body, length: Scalar, most: Scalar, left: Scalar) -> Scalar:
+            return s.minimum(left, most - length)
+
+        found, lengths = [], self.lengths
+        with self._named("fits"):
+            for tier in self._tiers:
+                room = [group.longest for group in tier for _ in range(group.count)]
+                reads = (lengths, "d0"), (self.b.constant(np.array(room), "int64"), "d0")
+                left = self.b.fold(reads, [], "int64", max(room), "r", least)
+                found.append(self.b.elementwise(lambda s, a: a >= 0, left, dtype="bool"))
+        return found
+
+    def _padded(self, tier: Sequence[Group]) -> Value:
+        """(most rows,): where each row is when the groups lie one behind the other."""
         starts, start = [], 0
-        for group in self.groups:
+        for group in tier:
             starts += [start + group.longest * number for number in range(group.count)]
             start += group.count * group.longest
         position, request = self.position, self.request
@@ -166,6 +186,7 @@ class Tables:
         """The part of a group, with zeros behind the requests."""
         if x.joined:
             raise SizeAtRunTime(f"{self.packing.both} elements are used as requests")
+        self.begin()
         group, axis = self.groups[number], x.axis
         offsets, lengths = self.offsets, self.lengths
         whole = bare(x.value)
@@ -197,7 +218,11 @@ class Tables:
             shape = list(part.shape)
             shape[axis : axis + 2] = [math.prod(shape[axis : axis + 2])]
             flat.append(b.reshape(bare(part), shape))
-        made = self._at_rows(b.concat(flat, axis), [self._padded], axis)
+
+        def of(tier: Sequence[Group], parts: Sequence[Value]) -> Value:
+            return self._at_rows(b.concat(parts, axis), [self._padded(tier)], axis)
+
+        made = self._chosen(flat, of)
         made.known = bounds.union(*(part.bounds for part in x.parts))
         return Rows(x.sizes, made, axis)
 
@@ -264,13 +289,25 @@ class Tables:
         if list(sizes).count(batch) != 1:
             raise SizeAtRunTime(f"a tensor of {', '.join(map(str, sizes))} is made")
         axis = list(sizes).index(batch)
-        made = self.b.concat([bare(part) for part in parts], axis)
-        return self.b.sized(made, map(extent_of, sizes))
+        extents, whole = [extent_of(size) for size in sizes], [bare(part) for part in parts]
+        return self._chosen(whole, lambda _, each: self.b.sized(self.b.concat(each, axis), extents))
+
+    def _chosen(
+        self, parts: Sequence[Value], of: Callable[[Sequence[Group], Sequence[Value]], Value]
+    ) -> Value:
+        """What is made of the groups with the least room that all requests fit into; CPUs compute
+        that alone (`rtask-guard`). of: of groups and their parts."""
+        rest = iter(parts)
+        each = [of(tier, [next(rest) for _ in tier]) for tier in self._tiers]
+        found, *smaller = each  # with less and less room
+        for fits, made in zip(self._fits[1:], smaller, strict=True):
+            found = self.b.elementwise(_select, fits, made, found, dtype=made.dtype)
+        return found
 
     def part(self, value: Value, number: int) -> Value:
         """Of a tensor that has positions, requests, both or sizes what a group sees of it."""
         group, (_, length) = self.groups[number], self._symbols[number]
-        assert self.lengths is not None  # what masks read
+        self.begin()
         if value.elements is not None:
             elements = value.elements.copy()
             for at, size in enumerate(elements.reshape(-1)):
@@ -292,3 +329,7 @@ class Tables:
         made = self.b.sized(found, extents)
         made.known = value.known
         return made
+
+
+def _select(s: Body, condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
+    return s.select(condition, yes, no)

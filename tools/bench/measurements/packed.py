@@ -37,10 +37,10 @@ Answers = list[list[np.ndarray]]  # of each request
 
 
 def _tops(sizes: Sequence[int], most: int) -> tuple[int, ...]:
-    """Of the tops of two buckets for each doubling, up to `most`, those that sizes need."""
+    """Of the tops of four buckets for each doubling, up to `most`, those that sizes need."""
     from rcompiler.frontend.size_sets import series
 
-    each = series(1, most)[::-2]
+    each = series(1, most)
     return tuple(sorted({most, *(min(top for top in each if top >= size) for size in sizes)}))
 
 
