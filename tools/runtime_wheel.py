@@ -28,7 +28,8 @@ _ROOTS = (
     *("rcompiler.tools.rc_run", "rcompiler.tools.doctor"),
     *("rcompiler.driver.signing", "rcompiler.viz.measured", "rcompiler.schedule_text"),
     "rcompiler.session.inference_session",
-    *("rcompiler.bucketed", "rcompiler.composite_model", "rcompiler.pool"),
+    *("rcompiler.bucketed", "rcompiler.composite_model"),
+    *("rcompiler.packed", "rcompiler.pool"),
 )
 _WHOLE = ("runtime", "checker")
 _EXTRAS = ("cuda", "sign")  # of those of the package

@@ -120,6 +120,7 @@ def test_what_is_in_it(built):
             "loading.py",
             "model.py",
             "options.py",
+            "packed.py",
             "pool.py",
             "py.typed",
         ),
