@@ -140,6 +140,24 @@ def test_a_function_updates_a_cache_that_nothing_else_reads(reads, updated):
     assert np.array_equal(model.state["k"], k)
 
 
+def test_a_step_of_a_decoder_updates_the_buffers_that_past_and_present_share():
+    proto = parser.parse_model("""
+    <ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+    g (float[1,1,12] q, float[1,1,12] k, float[1,1,12] v, float[1,3,9,4] pk, float[1,3,9,4] pv,
+       int32[1] n) => (float[1,1,12] y, float[1,3,9,4] nk, float[1,3,9,4] nv) {
+      y, nk, nv = com.microsoft.DecoderMaskedMultiHeadAttention
+        <num_heads=3, past_present_share_buffer=1>(q, k, v, , , pk, pv, n)
+    }
+    """)
+    model = rcompiler.compile_onnx(proto, state={"p*": "n*"}, eus=1, cache=False)
+    assert model.report().note == "state updated in place: pk, pv"
+    q, k, v = (RANDOM.standard_normal((1, 1, 12)).astype(np.float32) for _ in "qkv")
+    np.testing.assert_allclose(model(q, k, v, np.int32([0]))["y"], v, rtol=1e-6)
+    model(q, k, v, np.int32([4]))
+    assert np.array_equal(model.state["pk"][0, :, [0, 4]], k.reshape(1, 3, 4).repeat(2, 0))
+    assert np.count_nonzero(model.state["pv"]) == 2 * v.size
+
+
 def test_a_cache_that_something_else_reads_is_not_updated():
     proto = parser.parse_model("""
     <ir_version: 11, opset_import: ["": 24]>
