@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from rcompiler.support.extent import Extent, InexactDivision, Size, Symbol, highest, lowest
+from rcompiler.support.extent import Extent, Monomial, Size, Symbol, divided, highest, lowest
 
 from .body import Body
 from .recurrence import RecurrenceOps
@@ -26,6 +26,7 @@ class SizeCounts(RecurrenceOps):
     def __init__(self) -> None:
         super().__init__()
         self.counts: dict[Symbol, Value] = {}  # int64 scalars
+        self._quotients: dict[Monomial, tuple[Size, int]] = {}  # by the one symbol of each
         self.parts: dict[str, Value] = {}  # of graph inputs, by name
         self.told: dict[str, Symbol] = {}  # by an argument, by the name of it
         # lengths that differ between the requests of a batch, and the size that these requests are
@@ -71,15 +72,27 @@ class SizeCounts(RecurrenceOps):
 
     def quotient(self, name: str, size: Size, divisor: int) -> Size:
         """``size // divisor``, of a size that is never negative, by a number above 0. Where that is
-        no polynomial for all counts, a run computes it.
+        no polynomial for all counts, a run computes it: in one form for all that are equal by
+
+            (x // a + c) // b = (x + a * c) // (a * b)
+            (a * x + y) // a = x + y // a
 
         name: of what is counted so.
         """
-        try:
+        if not isinstance(size, Extent):
             return size // divisor
-        except InexactDivision:
-            made = self.elementwise(lambda s, a: a / divisor, self.number(size))
-            return self.count(name, made, highest(size) // divisor, lowest(size) // divisor)
+        terms = dict(size.terms)
+        fixed = terms.pop((), 0)
+        if [*terms.values()] == [1] and (inner := self._quotients.get(next(iter(terms)))):
+            return self.quotient(name, inner[0] + inner[1] * fixed, inner[1] * divisor)
+        whole, rest = divided(size, divisor)
+        low, high = lowest(rest) // divisor, highest(rest) // divisor
+        if low == high or not isinstance(rest, Extent):
+            return whole + low
+        made = self.elementwise(lambda s, a: a / divisor, self.number(rest))
+        count = self.count(name, made, high, low)
+        self._quotients[count.terms[0][0]] = rest, divisor
+        return count + whole
 
     def sized(self, whole: Value, extents: Iterable[Extent | None]) -> Value:
         """The tensor of which only the box of these extents is there."""

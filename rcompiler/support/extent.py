@@ -202,6 +202,18 @@ def product(sizes: Iterable[Size]) -> Size:
     return found
 
 
+def divided(size: Extent, divisor: int) -> tuple[Size, Size]:
+    """Two sizes of which ``whole * divisor + rest`` is this one, and ``rest`` is below the divisor
+    where it is a number. Where ``rest`` is none, both grow with each count, as this one does, or
+    ``whole`` is 0.
+    """
+    factors = [number for each, number in size.terms if each]
+    if min(factors) < 0 and any(number % divisor for number in factors):
+        return 0, size
+    whole = _made((each, number // divisor) for each, number in size.terms)
+    return whole, size - whole * divisor
+
+
 def _terms(size: Size) -> Iterable[tuple[Monomial, int]]:
     if isinstance(size, Extent):
         return size.terms

@@ -69,6 +69,9 @@ CASES = [
     case("float[1, 3] x, float[seq] z",
          "n = Shape(z) o1 = Constant<value_ints=[1]>() s = Concat<axis=0>(n, o1) y = Tile(x, s)",
          name="tile-to"),
+    case("float[1, 2, seq] x, float[2, 2, 1] w",
+         "a = Conv<strides=[2]>(x, w) b = Conv<strides=[2]>(a, w) c = Conv<strides=[4]>(x, w)"
+         "y = Add(b, c)", name="quotients-of-quotients"),
     case("float[seq] z, float[2] x",
          "n = Shape(z) h = Constant<value_ints=[2]>() k = Div(n, h) y = Tile(x, k)",
          name="tile-to-half"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rcompiler.support.extent import Extent, InexactDivision, Symbol, at_most, product
+from rcompiler.support.extent import Extent, InexactDivision, Symbol, at_most, divided, product
 
 SEQ, BATCH = Symbol("seq", 1, 16), Symbol("batch", 2, 4)
 seq, batch = Extent.of(SEQ), Extent.of(BATCH)
@@ -25,6 +25,12 @@ def test_what_comes_to_a_constant_is_an_int():
     assert type(seq - seq) is int
     assert type((seq + 3) - seq) is int
     assert type(seq * 0) is int
+
+
+def test_quotients_and_what_is_left():
+    assert divided(seq * 5 + batch * 2 - 7, 2) == (seq * 2 + batch - 4, seq + 1)
+    assert divided(seq * 4 - batch * 2 + 3, 2) == (seq * 2 - batch + 1, 1)
+    assert divided(20 - seq, 3) == (0, 20 - seq)
 
 
 def test_quotients():
