@@ -23,16 +23,22 @@ def _numbers(g: Maker, *shape: int) -> list[float]:
     return [float(v) for v in g.numbers.normal(size=shape).astype(np.float32).reshape(-1)]
 
 
+def _thresholds(g: Maker, x: Value, count: int) -> np.ndarray:
+    """Numbers that features are compared with: some of them, where nothing rounded these before."""
+    exact = x.name in g.inputs or x.name in g.constants
+    return g.numbers.choice(x.array.reshape(-1) if exact else g.numbers.normal(size=64), count)
+
+
 @generator("TreeEnsemble", domain=ML)
 def numbered_trees(g: Maker, op: str) -> None:
     """One node each, in any mode."""
     x = _rows(g, op)
     count, targets = g.int(1, 3), g.int(1, 3)
     mode = [g.int(0, 6) for _ in range(count)]
-    sets = [[*g.numbers.choice(x.array.reshape(-1), 2), np.nan] for m in mode if m == 6]
+    sets = [[*_thresholds(g, x, 2), np.nan] for m in mode if m == 6]
     tensors = {
         "nodes_modes": np.array(mode, np.uint8),
-        "nodes_splits": g.numbers.choice(x.array.reshape(-1), count).astype(x.dtype),
+        "nodes_splits": _thresholds(g, x, count).astype(x.dtype),
         "leaf_weights": g.numbers.normal(size=2 * count).astype(x.dtype),
     }
     if sets:
