@@ -10,21 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
 from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.bucketed import BucketedModel
-from rcompiler.codegen import emit
 from rcompiler.composite_model import CompositeModel
 from rcompiler.device.cpu import lacking
-from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.model import Device
-from rcompiler.device.target import canonical, cpu_targets, is_host, kind_name
-from rcompiler.driver import isolate
+from rcompiler.device.target import canonical, cpu_targets, kind_name
+from rcompiler.driver import conflicts, isolate
 from rcompiler.driver.background import compile_largest
 from rcompiler.driver.compilation import Compilation
 from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_family, compiled_model
@@ -33,7 +29,7 @@ from rcompiler.driver.host import given_device, target_device
 from rcompiler.driver.in_pieces import in_pieces
 from rcompiler.driver.sized_program import SizedPrograms
 from rcompiler.driver.steps import CompilationSteps, Progress
-from rcompiler.errors import CompilerError, DeviceError, InvalidModel
+from rcompiler.errors import CompilerError, DeviceError
 from rcompiler.fallback import Fallbacks, checked_fallbacks
 from rcompiler.frontend import import_onnx
 from rcompiler.frontend.load import load
@@ -52,18 +48,13 @@ from rcompiler.options import (
     Roots,
     Scheduler,
     Tune,
-    checked_build,
     checked_cache,
     checked_eus,
     policy_of,
 )
 from rcompiler.passes.constants.model_context import ModelContext
-from rcompiler.passes.ir.module_device import ATTRIBUTE, Attached, attached
-from rcompiler.passes.tiles.named_ops import generalise
-from rcompiler.passes.tiling.claims import check_claims
 from rcompiler.runtime.artifact import Artifact, together
 from rcompiler.runtime.program import MAX_EUS
-from rcompiler.schedule_text import is_schedule_form, mlir_form
 from rcompiler.tuning.compiled import checked_budget, tuned_model
 
 
@@ -207,25 +198,12 @@ def compile_onnx(
     given = dict(locals())
     if given.pop("fallback") is not None:
         functions = checked_fallbacks(fallback)
-        if state:
-            raise CompilerError(
-                "fallback cuts the model into parts, and state is of a model in one part; leave "
-                "one of the two out"
-            )
-        if build != "all":
-            raise CompilerError(
-                f"build={build!r}: fallback cuts the model into parts, which are built at once; "
-                "leave one of the two out"
-            )
+        conflicts.of_parts(state, build)
         others = {n: x for n, x in given.items() if n not in ("model", "shapes", "values")}
         found = in_pieces(model, shapes, values, functions, partial(compile_onnx, **others))
         return found or compile_onnx(**given)
     budget = checked_budget(tune, tune_budget)
-    if state and tune in ("warmup", "online"):
-        raise CompilerError(
-            f"tune={tune!r} explores plans by calls whose results it compares, and with state no "
-            "two calls are alike; leave it out, or state"
-        )
+    conflicts.of_tuning(tune, state)
     if isolate.space_is_scarce():
         if tune == "online":
             raise DeviceError(
@@ -247,14 +225,10 @@ def compile_onnx(
         bounds=bounds,  # type: ignore[arg-type]  # checked there
     )
     targets = cpu_targets(target) if isinstance(target, str) else [target]
-    if len(targets) > 1 and tune != "off":
-        raise CompilerError(
-            f"tune={tune!r} measures for one target, and {target!r} are {len(targets)}; leave it "
-            "out, or compile for each alone"
-        )
+    conflicts.of_targets(targets, tune)
     model = proto = load(model)
     if packed is not None:
-        _check_packed(options, targets, state, build)
+        conflicts.of_packed(targets, tune, state, build)
         packings = packings_of(proto, shapes, buckets, packed)
         base = _base(target, precision, tune)
         programs = SizedPrograms(proto, values, options, base, given_device(target, base, device))
@@ -263,24 +237,10 @@ def compile_onnx(
     fixed = values if isinstance(values, Mapping) else ()
     shapes, buckets = with_defaults(proto, shapes, buckets, fixed)
     sizes = sizes_of(proto, shapes, buckets)
-    if sizes is not None and state:
-        raise CompilerError(
-            f"state={dict(state)!r}: a state has one size, and the model is for "
-            f"{len(sizes.bindings)} of {', '.join(sizes.symbols)}; give a number for each in shapes"
-        )
+    conflicts.of_state(sizes, state)
     if sizes is not None and len(sizes.bindings) == 1:
         [shapes], sizes = sizes.bindings, None
-    if sizes is not None and (len(targets) > 1 or tune in ("warmup", "online")):
-        what = f"tune={tune!r}" if tune != "off" else f"target={target!r}"
-        raise CompilerError(
-            f"{what} is for a model of one size, and shapes= asks for {len(sizes.buckets)} "
-            "programs; give one target and leave tune out, or one size"
-        )
-    if checked_build(build) != "all" and (sizes is None or tune != "off"):
-        raise CompilerError(
-            f"build={build!r} is for a model with ranges of sizes in several buckets, which is not "
-            "tuned; give shapes= with a range, and leave tune out, or leave build out"
-        )
+    conflicts.of_sizes(sizes, targets, tune, build)
     artifacts: list[Artifact] = []
     for name in targets:
         base = _base(name, precision, tune)
@@ -298,28 +258,6 @@ def compile_onnx(
         run = Compilation(by, base, steps, one_of_several=len(targets) > 1)
         artifacts += run.from_onnx(model, shapes, values, chosen, [by], state)
     return compiled_model(together(artifacts))
-
-
-def _check_packed(
-    options: CompileOptions, targets: Sequence[str], state: Mapping[str, str] | None, build: Build
-) -> None:
-    """Raises CompilerError for what packed models are not compiled with."""
-    if len(targets) > 1 or not target_device(targets[0]).is_cpu:
-        raise CompilerError(
-            f"packed is for one CPU, and target is {options.target!r}; leave packed out: shapes "
-            "takes ranges for all targets"
-        )
-    if options.tune in ("warmup", "online"):
-        raise CompilerError(
-            f"tune={options.tune!r} is for a model of one size, and packed makes several programs; "
-            "leave one of the two out"
-        )
-    if state:
-        raise CompilerError("packed models keep no state between calls; leave packed or state out")
-    if checked_build(build) != "all":
-        raise CompilerError(
-            f"build={build!r} is for ranges of sizes that are padded; leave it out, or packed"
-        )
 
 
 def _base(target: str, precision: Precision, tune: Tune) -> Device:
@@ -435,81 +373,8 @@ def operators_of(
         yield module
 
 
-def schedule_artifact(
-    text: str,
-    constants: Mapping[str, np.ndarray],
-    *,
-    target: str | None = None,
-    precision: Precision | None = None,
-    machine_code: bool = True,
-    cache: Path | None = None,
-    progress: Progress | None = None,
-) -> Artifact:
-    """What isolate.compile_schedule does, in this process. cache: None for none."""
-    steps, context = CompilationSteps(progress), dialects.load(ModelContext(constants))
-    emit.prepare()
-    with steps.boundary(), context, ir.Location.unknown():
-        steps.begin("parse")
-        form = mlir_form(text) if is_schedule_form(text) else None
-        try:
-            module = ir.Module.parse(form.text if form else text)
-        except ir.MLIRError as error:
-            message = form.explained(str(error)) if form else str(error)
-            raise InvalidModel(f"the schedule is not valid: {message}") from None
-        made_for = _made_for(module.operation, target, precision)
-        options = CompileOptions(
-            made_for.target, cache=cache, precision=made_for.precision, machine_code=machine_code
-        )
-        generalise(module.operation)
-        check_claims(module.operation)
-        return Compilation(options, made_for.device, steps).from_schedule(module, options)
-
-
-def _made_for(module: ir.Operation, target: str | None, precision: Precision | None) -> Attached:
-    """What a schedule says that it is for, which is what it is compiled for.
-
-    Raises DeviceError where the caller asks for something else, where what it says does not agree,
-    and where it is for the machine that it was made on, and this one has less.
-    """
-    found = attached(module)
-    asked_for = canonical(target) if target else target
-    given = {"target": (asked_for, found.target), "precision": (precision, found.precision)}
-    for what, (asked, there) in given.items():
-        if asked is not None and asked != there:
-            raise DeviceError(
-                f"{what}={asked!r}: the schedule is for {what} '{there}'; leave {what} out, or "
-                "compile the ONNX model with it"
-            )
-    name = kind_name(found.device)
-    if found.target == "cpu":
-        if missing := found.device.all_features - target_device("cpu").features:
-            raise DeviceError(
-                f"the schedule is for a CPU with {', '.join(sorted(missing))}, which this machine "
-                "lacks; compile the ONNX model here"
-            )
-        agrees = found.device.is_cpu
-    elif is_host(found.target):
-        agrees = found.device.is_cpu and _is_for(found.target, found.device)
-    else:
-        agrees = kind_name(target_device(found.target)) == name
-    if not agrees:
-        raise DeviceError(
-            f"{ATTRIBUTE}: the target is '{found.target}', and the figures are those of {name}; "
-            "compile the ONNX model again"
-        )
-    return found
-
-
-def _is_for(target: str, device: Device) -> bool:
-    """Whether a CPU is of the level of a target, and code for it uses no feature beside that."""
-    wanted = InstructionSet.named(target.partition(":")[2])
-    used = InstructionSet.of(device.level_name, device.features)
-    return used.level == wanted.level and used.added <= wanted.added
-
-
 __all__ = [
     "compile_onnx",
     "compile_policies",
     "operators_of",
-    "schedule_artifact",
 ]

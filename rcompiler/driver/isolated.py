@@ -82,7 +82,7 @@ def _of_schedule(
     options: Mapping[str, Any],
     progress: Progress,
 ) -> Artifact:
-    from rcompiler.compile import schedule_artifact
+    from rcompiler.driver.from_schedule import schedule_artifact
 
     return schedule_artifact(text, constants, **options, progress=progress)
 

@@ -10,8 +10,8 @@ import pytest
 from gpu_networks import right_bits
 from onnx import ModelProto
 
-from rcompiler.compile import schedule_artifact
 from rcompiler.driver.certified import prove
+from rcompiler.driver.from_schedule import schedule_artifact
 from rcompiler.emulator.faults import EmulationFault
 from rcompiler.errors import ScheduleError
 from rcompiler.model import model_of

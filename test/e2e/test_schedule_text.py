@@ -287,7 +287,7 @@ BAD_EDITS = [
 _COMPILE_ALL = """
 import json, sys
 import numpy as np
-from rcompiler.compile import schedule_artifact
+from rcompiler.driver.from_schedule import schedule_artifact
 from rcompiler.errors import CompilerError
 from rcompiler.model import CompiledModel
 weights = dict(np.load(sys.argv[2]))

@@ -11,7 +11,7 @@ from onnx import parser
 from recrafted import rewrite
 
 import rcompiler
-from rcompiler.compile import schedule_artifact
+from rcompiler.driver.from_schedule import schedule_artifact
 from rcompiler.errors import (
     ArtifactError,
     CompilerError,

@@ -8,7 +8,7 @@ from onnx.reference import ReferenceEvaluator
 from recrafted import rewrite, rewrite_facts
 
 import rcompiler
-from rcompiler.compile import schedule_artifact
+from rcompiler.driver.from_schedule import schedule_artifact
 from rcompiler.errors import InvalidModel, RangeError, ScheduleError
 
 TARGETS = ("cpu", "cuda:emulated")

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from rcompiler.compile import compile_onnx, schedule_artifact
+from rcompiler.compile import compile_onnx
+from rcompiler.driver.from_schedule import schedule_artifact
 from rcompiler.errors import CompilerError
 from rcompiler.model import model_of
 from rcompiler.options import checked_cache

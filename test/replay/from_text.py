@@ -9,7 +9,7 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler import dialects
-from rcompiler.compile import schedule_artifact
+from rcompiler.driver.from_schedule import schedule_artifact
 from rcompiler.frontend import import_onnx
 from rcompiler.model import Explained
 from rcompiler.passes._pipeline_text import read, runner
