@@ -248,8 +248,12 @@ class Artifact(Writable):
         """
         return checked(name, *container.parsed(Path(name), data, full), full)
 
-    def _whole(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Header and sections of the file."""
+    def content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Header and sections of the file.
+
+        Returns:
+            JSON values, and uint8[size] by the names of sections.
+        """
         alone = self._alone()
         return merged([Level.of(*alone), *self.others]) if self.others else alone
 

@@ -194,8 +194,12 @@ class Family(Writable):
             for size, symbol in zip(first[number].shape, self.axes[number], strict=True)
         )
 
-    def _whole(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Header and sections of the file."""
+    def content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Header and sections of the file.
+
+        Returns:
+            JSON values, and uint8[size] by the names of sections.
+        """
         kept: dict[str, np.ndarray] = {}
         names: dict[str, str] = {}
         described = []

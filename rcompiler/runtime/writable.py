@@ -24,7 +24,7 @@ class Writable(ABC):
         Raises:
             ArtifactError: it cannot be written; what was there before is untouched.
         """
-        container.write(Path(path), *self._whole())
+        container.write(Path(path), *self.content())
 
     def to_bytes(self) -> bytes:
         """What `save` would write.
@@ -33,8 +33,12 @@ class Writable(ABC):
             DeviceError: there is not enough memory.
         """
         with room_for("the bytes of the model"):
-            return container.packed(*self._whole())
+            return container.packed(*self.content())
 
     @abstractmethod
-    def _whole(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Header and sections of the file."""
+    def content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Header and sections of the file.
+
+        Returns:
+            JSON values, and uint8[size] by the names of sections.
+        """
