@@ -11,7 +11,7 @@ from functools import cache, partial
 import pytest
 from measurements import backend_coverage
 from s3 import parsed, s3_of
-from small_networks import SMALL
+from small_networks import SMALL, feeds_of
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
 from turns import in_turn
@@ -19,7 +19,6 @@ from turns import in_turn
 import rcompiler
 from rcompiler.driver import isolate
 from rcompiler.pipelines.rc_tile_kernels import RcTileKernels
-from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models
 from rcompiler.tools._reference import compare, reference
 
@@ -120,7 +119,7 @@ def test_a_damaged_map_is_found(name, monkeypatch):
 def test_kernels_of_a_network(name):
     model = models.build(name, **SMALL[name])
     made = s3_of(model)
-    feeds = random_inputs(made.inputs)
+    feeds = feeds_of(made.inputs)
     _, expected = reference(model, feeds)
     for found, wanted in zip(made(*feeds.values()), expected, strict=True):
         assert compare(found, wanted).right

@@ -24,6 +24,7 @@ NEEDED = {
         "loading",
         "model",
         "model_views",
+        "packed_names",
         "report",
         "runtime",
     ),  # installed: says what is not here
