@@ -4,6 +4,7 @@ exported with, or with onnxruntime, at others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -105,8 +106,9 @@ def _as_ordered(made: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> Seq
 
 
 def _brief(text: str) -> str:
-    """The part of a message of onnxruntime that says why."""
-    return text.splitlines()[0].partition("Status Message: ")[2] or text.splitlines()[0]
+    """The part of a message of onnxruntime that says why, without the places of its sources."""
+    why = text.splitlines()[0].partition("Status Message: ")[2] or text.splitlines()[0]
+    return re.sub(r"(?<!\S)/\S+:\d+ ", "", why)
 
 
 def _feeds(model: bytes, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

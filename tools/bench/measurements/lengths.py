@@ -29,11 +29,13 @@ from rcompiler.tools import models
 from rcompiler.tools._baselines import BASELINES, Call, Feeds, installed
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import doing, positive, table
-from rcompiler.tools._record import SOURCES, keep
+from rcompiler.tools._record import keep
 
 OURS, PADDED = "rcompiler", "padded"
 _TOLERANCE = 1e-3  # of last_hidden_state, whose numbers are near 1
 _MARKS = 2  # in front of a text and behind it
+# Of the checkout that this file is in: what is imported of rcompiler may be installed elsewhere.
+_TEXTS = Path(__file__).resolve().parents[3] / "docs"
 
 
 def lengths(count: int, most: int, seed: int = 0) -> list[int]:
@@ -49,12 +51,12 @@ def lengths(count: int, most: int, seed: int = 0) -> list[int]:
     """
     found = [
         min(len(re.findall(r"\w+|[^\w\s]", paragraph)) + _MARKS, most)
-        for path in sorted((SOURCES / "docs").glob("*.md"))
+        for path in sorted(_TEXTS.glob("*.md"))
         for paragraph in re.split(r"\n\s*\n", Path(path).read_text())
         if paragraph.strip()
     ]
     if not found:
-        raise CompilerError("there is no docs/ beside tools/: run this in a checkout")
+        raise CompilerError(f"there are no documents in {_TEXTS}: run this in a checkout")
     return [int(n) for n in np.random.default_rng(seed).choice(found, count)]
 
 
