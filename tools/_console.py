@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import shutil
@@ -148,6 +149,20 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return value
+
+
+def several(text: str) -> tuple[int, ...]:
+    """An argparse type: integers of at least 1 in order, each once, as 1+4+8 or 1..16+32."""
+    try:
+        ends = [part.partition("..") for part in text.split("+")]
+        ranges = [
+            range(int(low), int(high if is_range else low) + 1) for low, is_range, high in ends
+        ]
+    except ValueError:
+        ranges = [range(0)]
+    if not all(ranges) or min(map(min, ranges)) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of positive integers, as 1..16+32")
+    return tuple(sorted({*itertools.chain(*ranges)}))
 
 
 def seconds(text: str) -> float:

@@ -1,9 +1,10 @@
-"""tools/bench/measurements/{lengths,batches,packed}.py: models for several sizes, measured."""
+"""tools/bench/measurements/{lengths,exact_lengths,batches,packed}.py: models for several sizes."""
 
 import json
 
+import numpy as np
 import pytest
-from measurements import batches, lengths, packed
+from measurements import batches, exact_lengths, lengths, packed
 
 from rcompiler.errors import CompilerError
 
@@ -35,6 +36,27 @@ def test_an_engine_with_other_results_is_not_measured():
         lengths._check(engines, feeds)
 
 
+def test_buckets_beside_programs_for_one_length(tmp_path, capsys):
+    small = ["--most=16", "--layers=1", "--vocabulary=64", "--octave=1"]
+    options = [*small, "--exact=3..5+16", f"--json={tmp_path / 'e.json'}"]
+    assert exact_lengths.main(options) == 0
+    found = json.loads((tmp_path / "e.json").read_text())["apart"]
+    assert [*found] == ["3", "4", "5", "16"] and max(found.values()) < 1e-5
+    assert exact_lengths.main([*small, "--exact=17"]) == 1
+    assert "asks for 17 of 16 tokens" in capsys.readouterr().err
+
+
+def test_answers_that_are_not_those_of_one_length_are_refused():
+    one = [np.ones((1, 3), np.float32)]
+    assert exact_lengths.apart(one, one, 3) == 0
+    with pytest.raises(CompilerError, match="at 3 tokens results differ by 0.001"):
+        exact_lengths.apart([one[0] * np.float32(1.001)], one, 3)
+    with pytest.raises(CompilerError, match="at 3 tokens results differ by nan"):
+        exact_lengths.apart([one[0] * np.float32("nan")], one, 3)
+    with pytest.raises(CompilerError, match=r"shape \(1, 2\) instead of \(1, 3\)"):
+        exact_lengths.apart([one[0][:, :2]], one, 3)
+
+
 def test_batches_beside_models_of_their_own(tmp_path, capsys):
     options = ["mlp", "--sizes=1..2", "--rounds=1", "--seconds=0.01"]
     assert batches.main([*options, f"--json={tmp_path / 'b.json'}"]) == 0
@@ -43,11 +65,11 @@ def test_batches_beside_models_of_their_own(tmp_path, capsys):
     assert "times that of batch 1" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("sizes", ["3", "0+1", "a", "4..2", ""])
+@pytest.mark.parametrize("sizes", ["3", "0+1", "a", "4..2", "", "1..3..5"])
 def test_batches_are_several(sizes, capsys):
     with pytest.raises(SystemExit):
         batches.main(["mlp", f"--sizes={sizes}"])
-    assert "give batches, as 1+4+8" in capsys.readouterr().err
+    assert ": give several batches, as" in (said := capsys.readouterr().err) or "integers" in said
 
 
 def test_packed_batches_beside_padded_ones(tmp_path, capsys):

@@ -17,21 +17,16 @@ import numpy as np
 from rcompiler.errors import CompilerError
 from rcompiler.tools import models
 from rcompiler.tools._command import Command
-from rcompiler.tools._console import doing, positive, table, timing_options
+from rcompiler.tools._console import doing, positive, several, table, timing_options
 from rcompiler.tools._record import keep
 
 _SYMBOL = "batch"
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    low, is_range, high = text.partition("..")
-    try:
-        found = range(int(low), int(high) + 1) if is_range else map(int, text.split("+"))
-        sizes = tuple(sorted({*found}))
-    except ValueError:
-        sizes = ()
-    if len(sizes) < 2 or sizes[0] < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: give batches, as 1+4+8 or 1..16")
+    sizes = several(text)
+    if len(sizes) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r}: give several batches, as 1+4+8 or 1..16")
     return sizes
 
 

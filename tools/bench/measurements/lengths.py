@@ -88,15 +88,42 @@ def feeds_of(length: int, vocabulary: int, rng: np.random.Generator) -> Feeds:
     }
 
 
-def _engines(proto: ModelProto, most: int, threads: int, octave: int | None) -> dict[str, Call]:
+def model(most: int, vocabulary: int, layers: int | None) -> ModelProto:
+    """BERT-base whose batch and length are open.
+
+    Args:
+        most: the greatest length.
+        vocabulary: how many words it knows.
+        layers: how many it has; None: all.
+    """
+    sizes = {"layers": layers} if layers else {}
+    return models.build("bert_base", axes="dynamic", sequence=most, vocabulary=vocabulary, **sizes)
+
+
+def in_buckets(proto: ModelProto, most: int, threads: int, octave: int | None) -> Any:
+    """Compiles `model` for a request of up to `most` tokens, with programs for `tops`.
+
+    Args:
+        proto: of `model`.
+        most: the greatest length.
+        threads: of each program.
+        octave: as for `tops`; None: as compile_onnx cuts a range.
+    """
     import rcompiler
 
     doing("rcompiler, in buckets")
-    shapes: dict[str, Any] = {"batch": 1, "sequence": range(1, most + 1)}
     cut = {"sequence": tops(octave, most)} if octave else None
-    buckets = rcompiler.compile_onnx(proto, shapes=shapes, buckets=cut, eus=threads)
+    shapes: dict[str, Any] = {"batch": 1, "sequence": range(1, most + 1)}
+    return rcompiler.compile_onnx(proto, shapes=shapes, buckets=cut, eus=threads)
+
+
+def _engines(proto: ModelProto, most: int, threads: int, octave: int | None) -> dict[str, Call]:
+    import rcompiler
+
+    buckets = in_buckets(proto, most, threads, octave)
     doing(f"rcompiler, for {most} tokens")
-    whole = rcompiler.compile_onnx(proto, shapes={**shapes, "sequence": most}, eus=threads)
+    shapes = {"batch": 1, "sequence": most}
+    whole = rcompiler.compile_onnx(proto, shapes=shapes, eus=threads)
 
     def padded(feeds: Feeds) -> list[np.ndarray]:
         length = feeds["input_ids"].shape[1]
@@ -126,10 +153,7 @@ def _check(engines: Mapping[str, Call], feeds: Feeds) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     """Exit code 1: an engine cannot run the model, or has other results."""
-    sizes = {"layers": options.layers} if options.layers else {}
-    proto = models.build(
-        "bert_base", axes="dynamic", sequence=options.most, vocabulary=options.vocabulary, **sizes
-    )
+    proto = model(options.most, options.vocabulary, options.layers)
     engines = _engines(proto, options.most, options.threads, options.octave)
     requests = list(_requests(options))
     doing("comparing")
@@ -164,13 +188,18 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _options(parser: argparse.ArgumentParser) -> None:
+def model_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what `model` and `in_buckets` are asked for."""
     parser.add_argument("--threads", type=positive, default=1, metavar="N", help="default: 1")
     parser.add_argument("--most", type=positive, default=512, metavar="N", help="default: 512")
-    parser.add_argument("--requests", type=positive, default=200, metavar="N", help="default: 200")
     parser.add_argument("--octave", type=positive, metavar="N", help="default: by compile_onnx")
     parser.add_argument("--layers", type=positive, metavar="N", help="default: all")
     parser.add_argument("--vocabulary", type=positive, default=30522, help="default: 30522")
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    model_options(parser)
+    parser.add_argument("--requests", type=positive, default=200, metavar="N", help="default: 200")
     parser.add_argument("--seed", type=int, default=0, help="default: 0")
     parser.add_argument("--json", metavar="FILE", help="write figures and their circumstances")
 

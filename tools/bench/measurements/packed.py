@@ -21,13 +21,12 @@ import numpy as np
 from onnx import ModelProto
 
 from rcompiler.errors import CompilerError
-from rcompiler.tools import models
 from rcompiler.tools._baselines import Feeds
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import doing, positive, table
 from rcompiler.tools._record import keep
 
-from .lengths import feeds_of, lengths
+from .lengths import feeds_of, lengths, model
 
 PACKED, PADDED, ALONE = "packed", "padded", "alone"
 _TOLERANCE = 1e-3  # of last_hidden_state, whose numbers are near 1
@@ -114,10 +113,7 @@ def _check(engines: Mapping[str, Callable[[Batch], Answers]], batch: Batch) -> N
 
 def _run(options: argparse.Namespace) -> int:
     """Exit code 1: results differ."""
-    sizes = {"layers": options.layers} if options.layers else {}
-    proto = models.build(
-        "bert_base", axes="dynamic", sequence=options.most, vocabulary=options.vocabulary, **sizes
-    )
+    proto = model(options.most, options.vocabulary, options.layers)
     batches = _batches(options)
     engines = _engines(proto, batches, options)
     doing("comparing")
