@@ -36,7 +36,8 @@ class CpuFeatures:
     """What code generation must know of a core: f32 lanes of a vector register, fused
     multiply-add, multiplication of vectors with powers of two (AVX-512), arithmetic on f16
     (AVX512_FP16), the element types ("i8", "bf16") that have a dot-product instruction, those that
-    tile registers multiply, and bytes of a cache line; as `Emitter` has them.
+    tile registers multiply, and bytes of a cache line and of the largest cache of a core's own; as
+    `Emitter` has them.
     """
 
     lanes: int
@@ -46,6 +47,7 @@ class CpuFeatures:
     dots: frozenset[str] = frozenset()
     tiles: frozenset[str] = frozenset()
     line_bytes: int = 64
+    private_bytes: int = 0
 
 
 class CpuTarget:

@@ -24,11 +24,13 @@ class Emitter(Scopes, TypedOps):
         dots: frozenset[str] = frozenset(),
         tiles: frozenset[str] = frozenset(),
         line_bytes: int = 64,
+        private_bytes: int = 0,
     ) -> None:
         """`lanes`: f32 lanes of a hardware vector; `has_fma`: the target fuses multiply and add;
         `has_scalef`: it multiplies vectors with powers of two; `has_f16`: it computes with vectors
         of f16; `dots`: element types whose dot groups have an instruction; `tiles`: those that tile
-        registers multiply; `line_bytes`: what a request for memory brings.
+        registers multiply; `line_bytes`: what a request for memory brings; `private_bytes`: of the
+        largest cache that a core has for itself, 0 for none.
         """
         super().__init__()
         self.native_lanes = lanes
@@ -38,6 +40,7 @@ class Emitter(Scopes, TypedOps):
         self.dots = dots
         self.tiles = tiles
         self.line_bytes = line_bytes
+        self.private_bytes = private_bytes
         self.guard = 0
         self.ranges: dict[str, int] = {}
         self.externals: dict[str, str] = {}
@@ -67,8 +70,10 @@ class Emitter(Scopes, TypedOps):
         bounds = [self.index(low), self.index(high), self.index(Linear(step))]
         variable = self.fresh("i")
         names = [self.fresh("c") for _ in carried]
-        self.open()
-        self.define(variable)
+        trips = None
+        if low.is_constant and high.is_constant:
+            trips = -(-(high.constant - low.constant) // step)
+        self.enter(variable, trips)
         if low.constant == 0 and low.is_constant and high.is_constant:
             # the loop variable is a multiple of `step`: count in units so that divisions stay
             # linear
@@ -286,13 +291,13 @@ class Emitter(Scopes, TypedOps):
             return self.compare("ne", value, 0)
         return value
 
-    def prefetch(self, pointer: str, element: str, offset: Linear, ahead: int) -> None:
-        """Ask for the line `ahead` bytes beyond the element at `offset`.
+    def prefetch(self, pointer: str, element: str, offset: Linear, *, level: int = 1) -> None:
+        """Ask for the line of the element at `offset`, up to the cache of this level.
 
         The address may lie outside of the buffer: a prefetch never faults.
         """
-        address = self.address(pointer, element, offset + ahead // item_bytes(element))
-        how = "<{rw = 0 : i32, hint = 3 : i32, cache = 1 : i32}>"
+        address = self.address(pointer, element, offset)
+        how = f"<{{rw = 0 : i32, hint = {4 - level} : i32, cache = 1 : i32}}>"
         self.line(f'"llvm.intr.prefetch"({address}) {how} : (!llvm.ptr) -> ()')
 
     def store(self, value: Val, pointer: str, offset: Linear) -> None:

@@ -7,6 +7,9 @@ speed of 1 KiB ahead; gpt2_small 3 % faster as a whole, bert_base and mobilenet_
 not end with the panel of an rTask: behind it lies that of the next one, whose first lines are on
 their way before it begins.
 
+A panel that several register tiles read is asked for as a whole while the one before it is in use:
+see `next_panel.py`.
+
 Pixels in blocks of channels are as many streams as there are blocks, all broadcast, each some
 pixels long, and one register tile reads every one of them once. Nothing but the next tile's lines
 can be asked for in time (1x1 convolution of 3 MB of pixels: 80 to 96 % of the peak with AVX2 and
@@ -24,6 +27,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rcompiler.kernelgen.next_panel import Nest, panel_of
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.element_types import item_bytes
 
@@ -42,11 +46,13 @@ PAGE = 4096  # bytes; of x86-64: the smallest one, whatever the device
 
 @dataclass(frozen=True)
 class _Streams:
-    """How many bytes ahead of vectors to ask; 0: not at all. steps: of a reduction whose broadcasts
-    are asked for; 0: of none. outside: depth of the loops around.
+    """How many bytes ahead of vectors to ask; 0: not at all. count: of the vectors that a step of a
+    reduction loads; 0: there is none. steps: of a reduction whose broadcasts are asked for; 0: of
+    none. outside: depth of the loops around.
     """
 
     vectors: int
+    count: int
     steps: int
     outside: int
 
@@ -56,27 +62,27 @@ class Prefetcher:
 
     def __init__(self, emitter: Emitter) -> None:
         self._emitter = emitter
-        self._streams = _Streams(0, 0, 0)
+        self._streams = _Streams(0, 0, 0, 0)
 
     def reduction(self, generic: Generic, lanes: int, streams: int) -> AbstractContextManager[None]:
         """Around the loops of a reduction. streams: different vectors that a step loads to multiply
         them; 0 if it does something else.
         """
         if not lanes or not streams:
-            return self._within(0, 0)
+            return self._within(0)
         line = self._emitter.line_bytes
         ahead = max(VECTORS_AHEAD // streams // line, 1) * line
         steps = math.prod(generic.sizes[d] for d in generic.reduction_dims)
-        return self._within(ahead, 0 if generic.windowed else steps)
+        return self._within(ahead, streams, 0 if generic.windowed else steps)
 
     def row(self, size: int) -> AbstractContextManager[None]:
         """Around the loop over a row of `size` bytes: the next row will be read as a whole."""
-        return self._within(size, 0)
+        return self._within(size)
 
     @contextmanager
-    def _within(self, vectors: int, steps: int) -> Iterator[None]:
+    def _within(self, vectors: int, count: int = 0, steps: int = 0) -> Iterator[None]:
         before = self._streams
-        self._streams = _Streams(vectors, steps, self._emitter.depth)
+        self._streams = _Streams(vectors, count, steps, self._emitter.depth)
         try:
             yield
         finally:
@@ -85,6 +91,8 @@ class Prefetcher:
     def vector(self, buffer: Buffer, offset: Linear) -> None:
         """A vector is loaded from `offset` on."""
         self._request(buffer, offset, self._streams.vectors)
+        if self._streams.count and buffer.bytes >= FROM:
+            self._next_panel(buffer, offset)
 
     def broadcast(self, buffer: Buffer, offset: Linear) -> None:
         """The element at `offset` is loaded for all lanes: ask for that of the next tile."""
@@ -93,6 +101,19 @@ class Prefetcher:
             return
         if steps * item_bytes(buffer.element) <= SHORT or self._jumps(buffer, offset):
             self._request(buffer, offset, self._next_tile(buffer, offset))
+
+    def _next_panel(self, buffer: Buffer, offset: Linear) -> None:
+        """Ask for this body's share of the panel behind that of `offset`, once in a body."""
+        e, size = self._emitter, item_bytes(buffer.element)
+        key = ("next panel", buffer.pointer)
+        if e.recall(key) is not None:
+            return
+        e.remember(key, True)
+        nest = Nest(e.loops(), self._streams.outside, e.depth_of)
+        panel = panel_of(offset, nest, self._streams.count)
+        if panel is not None and 2 * panel.elements * size <= e.private_bytes:
+            for place in panel.shares(e.line_bytes // size):
+                e.prefetch(buffer.pointer, buffer.element, place, level=2)
 
     def _next_tile(self, buffer: Buffer, offset: Linear) -> int:
         """Bytes from `offset` to where it is in the next iteration of the innermost loop around the
@@ -121,4 +142,5 @@ class Prefetcher:
         key = ("prefetch", buffer.pointer, offset.terms, line)
         if self._emitter.recall(key) is None:
             self._emitter.remember(key, True)
-            self._emitter.prefetch(buffer.pointer, buffer.element, offset, ahead)
+            place = offset + ahead // item_bytes(buffer.element)
+            self._emitter.prefetch(buffer.pointer, buffer.element, place)

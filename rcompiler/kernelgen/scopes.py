@@ -10,15 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """An open loop. variable: its name; depth: of its scope; trips: iterations, None: not known."""
+
+    variable: str
+    depth: int
+    trips: int | None
 
 
 class Scope:
     """Lines of one loop, or of one side of a branch."""
 
     def __init__(self) -> None:
+        self.loop: Loop | None = None
         self.lines: list[str] = []
         # values by the number of their key; results behind a guard by the text of their operation
         self.known: dict[str | int, Any] = {}
@@ -137,6 +148,16 @@ class Scopes:
     def open(self) -> None:
         """A new innermost scope."""
         self._scopes.append(Scope())
+
+    def enter(self, variable: str, trips: int | None) -> None:
+        """A new innermost scope, of a loop."""
+        self.open()
+        self.define(variable)
+        self._scopes[-1].loop = Loop(variable, self.depth, trips)
+
+    def loops(self) -> list[Loop]:
+        """Those around what is written, from the outermost to the innermost."""
+        return [scope.loop for scope in self._scopes if scope.loop is not None]
 
     def close(self) -> list[str]:
         """Leave the innermost scope; its lines."""

@@ -58,4 +58,5 @@ def cpu_features(device: Device) -> CpuFeatures:
         dots=device.dots,
         tiles=device.tile_elements,
         line_bytes=device.first_level.line,
+        private_bytes=device.private_bytes,
     )
