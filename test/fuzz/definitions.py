@@ -27,7 +27,7 @@ def define(*ops: str) -> Callable[[Definition], Definition]:
 
 
 def find(node: NodeProto) -> Definition | None:
-    return TABLE.get(node.op_type) if not node.domain else None
+    return TABLE.get(node.op_type) if node.domain in ("", "ai.onnx.ml") else None
 
 
 def attributes_of(node: NodeProto) -> dict[str, Any]:
@@ -148,6 +148,16 @@ def _dynamic_quantize(a: Attributes, x: np.ndarray) -> Sequence[Any]:
     zero = np.rint(np.clip(-low / scale, 0, 255))
     y = np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8)
     return [y, np.array(scale, x.dtype), np.array(zero, np.uint8)]
+
+
+@define("FeatureVectorizer")
+def _feature_vectorizer(a: Attributes, *parts: np.ndarray) -> Sequence[Any]:
+    """The reference leaves integers as they are, and a tree behind them computes in integers."""
+    rows = [
+        np.reshape(each, (len(each), -1))[:, :n]
+        for each, n in zip(parts, a["inputdimensions"], strict=True)
+    ]
+    return [np.concatenate(rows, axis=1).astype(np.float64)]
 
 
 @define("TensorScatter")

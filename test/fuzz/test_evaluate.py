@@ -14,7 +14,7 @@ from onnx.reference.ops.op_tensor_scatter import TensorScatter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fuzz import evaluate, graphs, judge, references  # noqa: E402
+from fuzz import definitions, evaluate, graphs, judge, references  # noqa: E402
 from rcompiler.frontend import dtypes  # noqa: E402
 
 CPU = ("cpu",)
@@ -345,3 +345,12 @@ def test_quotients_beyond_32_bits_saturate(given):
     node = helper.make_node("QuantizeLinear", list(operands), ["y"], **given)
     (y,) = evaluate.apply(node, operands, {"": 22})
     np.testing.assert_array_equal(y, [[127, 100, -6], [-128, 0, 127]])
+
+
+def test_features_are_numbers_of_f32_whatever_they_were_put_together_from():
+    """A tree behind them would add its leaves in integers. Found by the commit's seeds."""
+    node = helper.make_node(
+        "FeatureVectorizer", ["x"], ["y"], domain="ai.onnx.ml", inputdimensions=[2]
+    )
+    (y,) = definitions.find(node)(definitions.attributes_of(node), np.array([[1, 2]]))
+    assert y.dtype.kind == "f" and y.tolist() == [[1, 2]]
