@@ -66,7 +66,7 @@ def panel_of(offset: Linear, nest: Nest, vectors: int) -> Panel | None:
     """The panel that a reduction reads; None if it has gaps, or few or uncounted passes.
 
     Args:
-        offset: of the first vector of a body.
+        offset: in elements, of the first vector of a body.
         nest: where it is read.
         vectors: how many of them a step reads, each from a stream of its own.
     """

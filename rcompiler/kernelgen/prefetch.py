@@ -91,8 +91,7 @@ class Prefetcher:
     def vector(self, buffer: Buffer, offset: Linear) -> None:
         """A vector is loaded from `offset` on."""
         self._request(buffer, offset, self._streams.vectors)
-        if self._streams.count and buffer.bytes >= FROM:
-            self._next_panel(buffer, offset)
+        self._next_panel(buffer, offset)
 
     def broadcast(self, buffer: Buffer, offset: Linear) -> None:
         """The element at `offset` is loaded for all lanes: ask for that of the next tile."""
@@ -106,7 +105,7 @@ class Prefetcher:
         """Ask for this body's share of the panel behind that of `offset`, once in a body."""
         e, size = self._emitter, item_bytes(buffer.element)
         key = ("next panel", buffer.pointer)
-        if e.recall(key) is not None:
+        if not self._streams.count or buffer.bytes < FROM or e.recall(key) is not None:
             return
         e.remember(key, True)
         nest = Nest(e.loops(), self._streams.outside, e.depth_of)
