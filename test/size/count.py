@@ -1,52 +1,39 @@
-"""Lines and files of the product, which is all Python that is no test, folder by folder.
+"""Lines and files of the product, which is all Python that is no test.
 
-    python test/size            the figures, beside the most that they may be
-    python test/size --record   what is found is the most from now on
-
-A line is what `wc -l` counts. Installed is what the wheel has. A file of fewer than 40 lines is
-small: few of them have a responsibility of their own. One that is an `__init__.py` and has a
-docstring only marks a folder as a package, and is counted apart.
+A line is what `wc -l` counts; one of code has more than a comment or a part of a docstring.
+Installed is what the wheel has. A file of fewer than 40 lines is small: few of them have a
+responsibility of their own. One that is an `__init__.py` and has a docstring only marks a folder
+as a package, and is counted apart.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
-import json
+import io
+import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 
-from rcompiler.tools._command import Command
-from rcompiler.tools._console import report, table
-
 ROOT = Path(__file__).resolve().parents[2]
-WATCHED = ("product", "installed", "small")  # figures that may not grow
-MOST = Path(__file__).with_name("most.json")
 SMALL = 40  # lines; fewer are a small file's
 LINKED = "rcompiler"  # the package that the folders at the root are linked into
 _ELSEWHERE = ("test", "build")
-
-
-@dataclass(frozen=True)
-class Figures:
-    """product, installed: lines. small: files of few lines that are no markers; markers: files
-    that only mark a package.
-    """
-
-    product: int
-    installed: int
-    small: int
-    markers: int
+_NO_CODE = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class File:
-    """path: from the root, not through a link."""
+    """path: from the root, not through a link. text: all of it."""
 
     path: Path
+    text: bytes
     lines: int
     installed: bool
     marker: bool
@@ -54,6 +41,11 @@ class File:
     @property
     def small(self) -> bool:
         return self.lines < SMALL and not self.marker
+
+    @cached_property
+    def code(self) -> int:
+        """Lines of code."""
+        return code_lines(self.text.decode())
 
     @property
     def folder(self) -> str:
@@ -70,7 +62,8 @@ def files(root: Path = ROOT) -> list[File]:
         text = path.read_bytes()
         inside = path.relative_to(root)
         marker = path.name == "__init__.py" and len(text.splitlines()) < SMALL and _marks(text)
-        found.append(File(inside, text.count(b"\n"), _in_wheel(inside, packages, root), marker))
+        installed = _in_wheel(inside, packages, root)
+        found.append(File(inside, text, text.count(b"\n"), installed, marker))
     return found
 
 
@@ -104,52 +97,16 @@ def _in_wheel(path: Path, packages: Mapping[str, Sequence[str]], root: Path) -> 
     return bool(folders) and taken and not left_out
 
 
-def figures(found: Sequence[File]) -> Figures:
-    """Of some of the files."""
-    return Figures(
-        product=sum(file.lines for file in found),
-        installed=sum(file.lines for file in found if file.installed),
-        small=sum(file.small for file in found),
-        markers=sum(file.marker for file in found),
-    )
-
-
-def too_large(found: Figures, most: Mapping[str, int]) -> list[str]:
-    """A line for each figure that is more than it may be."""
-    return [
-        f"{name}: {figure}, which is {figure - most[name]} more than test/size/{MOST.name} allows"
-        for name, figure in _watched(found).items()
-        if figure > most[name]
-    ]
-
-
-def _watched(found: Figures) -> dict[str, int]:
-    return {name: figure for name, figure in asdict(found).items() if name in WATCHED}
-
-
-def _run(options: argparse.Namespace) -> int:
-    """Exit code 1: a figure is larger than it may be."""
-    found = files()
-    folders = sorted({file.folder for file in found})
-    rows = []
-    for folder in folders:
-        inside = [file for file in found if file.folder == folder]
-        rows.append((folder, len(inside), *asdict(figures(inside)).values()))
-    all_of_it = figures(found)
-    rows.append(("all", len(found), *asdict(all_of_it).values()))
-    if options.record:
-        MOST.write_text(json.dumps(_watched(all_of_it), indent=1) + "\n")
-    most = json.loads(MOST.read_text())
-    rows.append(("at most", "", *most.values(), ""))
-    table(("folder", "files", "lines", "installed", "small", "markers"), rows)
-    if options.small:
-        print(*(f"{file.lines:3} {file.path}" for file in found if file.small), sep="\n")
-    return report("size", too_large(all_of_it, most))
-
-
-def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--small", action="store_true", help="name the small files, too")
-    parser.add_argument("--record", action="store_true", help="what is found is allowed")
-
-
-main = Command("size", __doc__, _options, _run)
+def code_lines(text: str) -> int:
+    """Lines of a module without comments, docstrings and blank ones."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in _NO_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            text_of_it = node.body[0]
+            lines.difference_update(range(text_of_it.lineno, (text_of_it.end_lineno or 0) + 1))
+    return len(lines)
