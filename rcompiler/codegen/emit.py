@@ -10,13 +10,14 @@ Functions with the attribute "optimised-loops" work on one element at a time: LL
 that (determinants of 64 x 64: 2.9 times as fast).
 """
 
+import hashlib
 import json
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, cached_property
 from queue import Empty, SimpleQueue
 
 import llvmlite
@@ -24,6 +25,7 @@ import llvmlite.binding as llvm
 
 from rcompiler.errors import CompilerError
 from rcompiler.runtime.memory import address_space_limit, too_little_space
+from rcompiler.support.lru_cache import LruCache
 from rcompiler.support.workers import Worker, WorkerDied, Workers, serve_answers
 
 TRIPLE = "x86_64-unknown-linux-gnu"
@@ -58,6 +60,12 @@ class Job:
     def optimised(self) -> bool:
         """Whether the job, or a function of the module, asks for the mid-end."""
         return self.optimize or f'"{LOOPS}"' in self.text
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all that decides the code in this process, where there is one LLVM."""
+        rest = json.dumps([self.cpu, self.features, self.optimize, self.assembly, self.triple])
+        return hashlib.sha256(f"{rest}\n{self.text}".encode()).hexdigest()
 
 
 def toolchain() -> str:
@@ -101,8 +109,9 @@ class Emission:
     """Modules that are compiled as they come, in up to `processes` worker processes; 0: in this
     one.
 
-    Another process starts only when enough text waits for one. A context manager: whatever was
-    not compiled when it is left never is.
+    Another process starts only when enough text waits for one. What this process had compiled
+    before is not compiled again. A context manager: whatever was not compiled when it is left never
+    is.
     """
 
     def __init__(self, processes: int) -> None:
@@ -125,8 +134,11 @@ class Emission:
 
     def submit(self, number: int, job: Job) -> None:
         """Compile a module; with no worker processes it is done now. By one thread at a time."""
+        if (code := _MADE.get(job.digest)) is not None:
+            self._results[number] = code
+            return
         if self._processes < 1:
-            self._results[number] = emit(job)
+            self._keep(number, job, emit(job))
             return
         self._todo.put((number, job))
         with self._lock:
@@ -150,9 +162,13 @@ class Emission:
         with _WORKERS.borrow() as worker:
             while (item := self._todo.get()) is not None:
                 number, job = item
-                self._results[number] = _ask(worker, job)
+                self._keep(number, job, _ask(worker, job))
                 with self._lock:
                     self._waiting -= job.weight
+
+    def _keep(self, number: int, job: Job, code: bytes) -> None:
+        self._results[number] = code
+        _MADE.put(job.digest, code, len(code))
 
     def _end(self) -> None:
         for _ in self._drains:
@@ -210,3 +226,4 @@ def _initialize() -> None:
 
 
 _WORKERS = Workers("rcompiler.codegen.emit")
+_MADE: LruCache[bytes] = LruCache(32 << 20)  # bytes of code, by the digests of jobs

@@ -29,8 +29,10 @@ stands for @@NAME outside of values; $true and $false are an i1.
 
 import re
 from collections.abc import Mapping
+from functools import cache
 
 from rcompiler.codegen.half import TEXT as CONVERSIONS
+from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.codegen.placing import TEXT as PLACING
 from rcompiler.codegen.waits import TEXT as WAITS
 from rcompiler.runtime import control as at
@@ -333,6 +335,12 @@ def module_text() -> str:
         *(part for pair in zip(heads[1::2], bodies, strict=True) for part in pair),
     ]
     return f"module {{{Memory('!llvm.ptr').expanded(''.join(functions))}{CONVERSIONS}}}\n"
+
+
+@cache
+def module_ir() -> str:
+    """The same module as LLVM IR: every image has it, so it is translated once a process."""
+    return llvm_ir(module_text())
 
 
 def _with_constants(body: str, names: Mapping[str, int]) -> str:

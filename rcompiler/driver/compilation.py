@@ -17,7 +17,6 @@ from rcompiler import dialects
 from rcompiler.codegen import emit, veu
 from rcompiler.codegen.cpu import ObjectCache, Objects, Target
 from rcompiler.codegen.link import link
-from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.model import Device
 from rcompiler.device.target import is_host, name_of
@@ -248,7 +247,7 @@ class Compilation:
         cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
         target = self._llvm_target()
         with Objects(target, cache=cache) as objects:
-            objects.add(-1, llvm_ir(veu.module_text()))
+            objects.add(-1, veu.module_ir())
 
             def made(number: int, code: KernelCode) -> None:
                 objects.add(number, code.llvm_ir)

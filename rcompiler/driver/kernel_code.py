@@ -2,10 +2,13 @@
 
 Writing and lowering a kernel is work of one thread: it is Python, and a context of MLIR is not for
 two. The other process gets kernels as text, and gives back the texts that this one would have made.
+What this process had made of the same text is not made again: the plans of a model, its buckets and
+its layers have most kernels in common.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -22,6 +25,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.passes import Pass
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.ir.module_device import ATTRIBUTE, attribute_of
+from rcompiler.support.lru_cache import LruCache
 from rcompiler.support.workers import Workers, can_help, serve_answers
 
 # Of the ops of kernels: MLIR imports them at the first op, the other process before somebody waits.
@@ -42,6 +46,12 @@ class KernelCode:
     stages: dict[str, dict[str, str]]
     attributes: dict[str, str]
     llvm_ir: str
+
+    @property
+    def size(self) -> int:
+        """Characters."""
+        texts = [text for stage in self.stages.values() for text in stage.values()]
+        return sum(map(len, [*texts, *self.attributes.values(), self.llvm_ir]))
 
 
 Stage = tuple[str, Pass | str]  # its name, and the pass that leads to it, or its text
@@ -82,22 +92,32 @@ class KernelCodes:
         thread at a time.
         """
         self._device = attribute_of(module.operation)
+        self._device_text = str(self._device)
         ops = [view.operation for view in module.body.operations]
         self._kernels = [op for op in ops if op.name == "rtask.kernel"]
         self._generator = _Generator(stages, module.context)
         self._codes: dict[int, KernelCode] = {}
+        self._questions: dict[int, bytes] = {}
         self._tell = done
         self._work = SharedWork(len(self._kernels), self._here, _read, self._done)
 
     def begun(self) -> AbstractContextManager[None]:
         """Inside of the context the other process makes code, if there is enough to make."""
-        ops = sum(len(kernel.regions[0].blocks[0].operations) for kernel in self._kernels)
-        if not _worth_a_process(max(len(self._kernels), ops // _OPS)):
+        if not self._enough(range(len(self._kernels))):
             return nullcontext()
-        stages = self._generator.stages
-        texts = [kernel.get_asm(assume_verified=True) for kernel in self._kernels]
-        device = str(self._device)
-        return self._work.begun(_WORKERS, [_question(stages, device, text) for text in texts])
+        for number in range(len(self._kernels)):
+            if (code := _MADE.get(self._key(number))) is not None:
+                self._work.found(number, code)
+        left = [number for number in range(len(self._kernels)) if number not in self._codes]
+        if not self._enough(left):
+            return nullcontext()
+        return self._work.begun(_WORKERS, list(map(self._question, range(len(self._kernels)))))
+
+    def _enough(self, numbers: Sequence[int]) -> bool:
+        """Whether these kernels are worth the other process."""
+        blocks = (self._kernels[number].regions[0].blocks[0] for number in numbers)
+        ops = sum(len(block.operations) for block in blocks)
+        return _worth_a_process(max(len(numbers), ops // _OPS))
 
     def finish(self) -> list[KernelCode]:
         """Make what is left; the code of all, in their order.
@@ -107,7 +127,19 @@ class KernelCodes:
         self._work.finish()
         return [code for _, code in sorted(self._codes.items())]
 
+    def _question(self, number: int) -> bytes:
+        """All that decides the code of a kernel, as the other process is asked for it."""
+        if number not in self._questions:
+            text = self._kernels[number].get_asm(assume_verified=True)
+            self._questions[number] = _question(self._generator.stages, self._device_text, text)
+        return self._questions[number]
+
+    def _key(self, number: int) -> str:
+        return hashlib.sha256(self._question(number)).hexdigest()
+
     def _here(self, number: int) -> KernelCode:
+        if (code := _MADE.get(self._key(number))) is not None:
+            return code
         kernel = self._kernels[number]
         alone = ir.Module.create(ir.Location.unknown(kernel.context))
         with ir.InsertionPoint(alone.body):
@@ -116,6 +148,7 @@ class KernelCodes:
 
     def _done(self, number: int, code: KernelCode) -> None:
         self._codes[number] = code
+        _MADE.put(self._key(number), code, code.size)
         self._tell(number, code)
 
 
@@ -193,3 +226,4 @@ def serve() -> None:
 
 
 _WORKERS = Workers("rcompiler.driver.kernel_code")
+_MADE: LruCache[KernelCode] = LruCache(64 << 20)  # characters, by the digests of questions

@@ -56,6 +56,11 @@ class SharedWork(Generic[_T]):
                     worker.kill()  # nobody waits for what it is at
                     other.join()
 
+    def found(self, number: int, result: _T) -> None:
+        """A result that was there already; told before any work begins."""
+        self._left.remove(number)
+        self._deliver(number, result)
+
     def finish(self) -> None:
         """Do what is left; every result is there when this returns. Raises as `here`."""
         while self._missing:

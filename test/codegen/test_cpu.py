@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rcompiler.codegen import emit
 from rcompiler.codegen.cpu import (
     CacheWarning,
     ObjectCache,
@@ -36,10 +37,26 @@ def text_bytes(code: bytes) -> int:
 MODULE = SOURCE.format(name="k")
 
 
+@pytest.fixture
+def compiled_by_llvm(monkeypatch):
+    """The modules that LLVM is asked to compile, in this process or another, by function."""
+    found = []
+
+    def noting(job, ask, *arguments):
+        found.append(re.search(r"define void @(\w+)", job.text)[1])
+        return ask(*arguments, job)
+
+    here, there = emit.emit, emit._ask
+    monkeypatch.setattr(emit, "emit", lambda job: noting(job, here))
+    monkeypatch.setattr(emit, "_ask", lambda worker, job: noting(job, there, worker))
+    return found
+
+
 @pytest.mark.parametrize("name", ["host", "x86-64", "x86-64-v3", "x86-64-v4"])
-def test_each_target_compiles_and_repeats_itself(name: str):
+def test_each_target_compiles_and_repeats_itself(name: str, nothing_made):
     target = Target.named(name)
     first = compile_object(MODULE, target)
+    nothing_made()
     assert first == compile_object(MODULE, target)
     assert first[:4] == b"\x7fELF"
 
@@ -103,10 +120,12 @@ def test_unknown_target():
         Target.named("z80")
 
 
-def test_worker_processes_give_the_same_objects_in_order():
+def test_worker_processes_give_the_same_objects_in_order(nothing_made):
     modules = [SOURCE.format(name=f"k{i}") for i in range(5)]
     target = Target.named("x86-64-v3")
-    assert compile_objects(modules, target, jobs=2) == compile_objects(modules, target, jobs=0)
+    found = compile_objects(modules, target, jobs=2)
+    nothing_made()
+    assert found == compile_objects(modules, target, jobs=0)
 
 
 def test_optimize_vectorises_a_scalar_loop():
@@ -140,6 +159,28 @@ def test_cache_hit_damage_and_rebuild(tmp_path: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert compile_object(MODULE, target, cache=cache) == code
+
+
+@pytest.mark.parametrize("jobs", [0, 1])
+def test_llvm_is_asked_for_the_same_object_once(compiled_by_llvm, jobs):
+    modules, target = [MODULE, SOURCE.format(name="other")], Target.named("x86-64")
+    first = compile_objects(modules, target, jobs=jobs)
+    assert compile_objects(modules[::-1], target, jobs=jobs) == first[::-1]
+    assert compiled_by_llvm == ["k", "other"]
+    compile_object(MODULE, Target.named("x86-64-v3"))
+    compile_object(MODULE, target, optimize=True)
+    assert compiled_by_llvm == ["k", "other", "k", "k"]
+
+
+def test_an_object_that_was_made_before_fills_a_folder_that_lacks_it(compiled_by_llvm, tmp_path):
+    target = Target.named("x86-64")
+    code = compile_object(MODULE, target)
+    for name in ("a", "b"):
+        cache = ObjectCache(tmp_path / name)
+        assert compile_object(MODULE, target, cache=cache) == code
+        (entry,) = (tmp_path / name).iterdir()
+        assert cache.get(entry.stem) == code
+    assert compiled_by_llvm == ["k"]
 
 
 def test_a_cache_that_cannot_be_used_is_only_a_warning(tmp_path: Path):

@@ -93,6 +93,43 @@ def test_what_the_other_process_does_not_make_is_made_here(proto, tmp_path, monk
     assert count == 1
 
 
+@pytest.fixture
+def lowered(monkeypatch):
+    """The kernels that this process lowers, as text; no other one takes part."""
+    found = []
+    code = kernel_code._Generator.code
+
+    def noted(self, module, device):
+        found.append(str(module))
+        return code(self, module, device)
+
+    monkeypatch.setattr(kernel_code._Generator, "code", noted)
+    monkeypatch.setattr(workers, "usable_cpus", lambda: 1)
+    return found
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_80"])
+def test_a_kernel_is_lowered_once_in_a_process(tmp_path, lowered, target):
+    proto = models.build("mlp", batch=2, layers=(12, 20, 8))
+    first = compiled(proto, tmp_path, target)
+    kernels = list(lowered)
+    assert kernels
+    assert compiled(proto, tmp_path, target) == first
+    assert lowered == kernels
+    compiled(proto, tmp_path, "cpu:v3" if target == "cpu" else "cuda:sm_70")
+    assert len(lowered) > len(kernels)  # for another device it is other code
+
+
+def test_what_was_made_before_is_not_asked_of_the_other_process(tmp_path, monkeypatch, asked):
+    proto = models.build("mlp", batch=2, layers=(12, 20, 8))
+    monkeypatch.setattr(kernel_code, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(workers, "usable_cpus", lambda: 2)
+    first = compiled(proto, tmp_path)
+    count = len(asked)
+    assert compiled(proto, tmp_path) == first
+    assert len(asked) == count
+
+
 _KERNEL = """"rtask.kernel"() ({
   %y = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
   "rtask.yield"(%y) : (tensor<2xf32>) -> ()

@@ -12,6 +12,7 @@ from torch_mlir import ir
 from rcompiler.driver import compilation
 from rcompiler.driver.optional_passes import OptionalPasses
 from rcompiler.passes import OptionalPass, Pass, _pipeline_text
+from rcompiler.support.lru_cache import clear_all
 
 from . import graphs, judge
 from .judge import Outcome, Report
@@ -61,7 +62,11 @@ def shuffled(seed: int) -> Iterator[list[str]]:
         mock.patch.object(compilation, "OptionalPasses", Fewer),
         mock.patch.object(_pipeline_text, "expand", exchanged),
     ):
-        yield told
+        clear_all()  # code of the passes as they are
+        try:
+            yield told
+        finally:
+            clear_all()
 
 
 def _names() -> list[str]:

@@ -17,6 +17,7 @@ from rcompiler.passes.constants.model_context import ModelContext
 from rcompiler.pipelines._lowering import Lowering
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.schedule_text import mlir_form, schedule_form
+from rcompiler.support.lru_cache import clear_all
 
 from .cases import Case
 from .hashes import compilation, network
@@ -34,6 +35,7 @@ def unlike(case: Case, artifact: Artifact) -> list[str]:
     found = texts(artifact.stages["linalg"], imported.constants, str(run.lowering(by)))
     wrong = [stage for stage, text in found.items() if text != artifact.stages[stage]]
     wrong += [f"form of {stage}" for stage in ("rkernel", "vdevice") if not _same(found[stage])]
+    clear_all()  # code is made of the text, not remembered
     constants = _Held(artifact).constants()
     again = schedule_artifact(artifact.stages["vdevice"], constants, machine_code=False)
     same = {
