@@ -169,12 +169,14 @@ class _Link:
         value += relocation.addend
         if kind == _R_64:
             self.relatives.append((place, value))
-        elif kind == _R_PC64:
-            struct.pack_into("<q", content, place, value - place)
-        elif kind in (_R_PC32, _R_PLT32, *_R_GOT):
-            struct.pack_into("<i", content, place, value - place)  # the image is far below 2 GiB
-        else:
+            return
+        if kind not in (_R_PC32, _R_PLT32, _R_PC64, *_R_GOT):
             raise fault(obj.number, f"relocation type {kind} is not supported")
+        try:
+            struct.pack_into("<q" if kind == _R_PC64 else "<i", content, place, value - place)
+        except struct.error:
+            what = f"a relocation of type {kind} cannot hold the distance {value - place}"
+            raise fault(obj.number, what) from None
 
 
 def _align(value: int, alignment: int) -> int:

@@ -16,10 +16,10 @@ from rcompiler.errors import ToolError
 PACKAGE = Path(__file__).resolve().parents[1]
 HOME = PACKAGE.parent  # where Python finds the package
 RUNTIME = "rcompiler-runtime"  # the distribution without the compiler
-# What the compiler imports, by the package that has it, where their names differ.
+# What is imported, also by tests, by the package that has it, where their names differ.
 _MODULES = {"torch-mlir": "torch_mlir", "pyelftools": "elftools", "cuda-bindings": "cuda.bindings"}
 _PROGRAMS = ("nvidia-cuda-nvcc",)  # packages that hold no module
-_NEEDED = ("torch-mlir", "llvmlite", "onnx", "ml_dtypes", "rich", "pyelftools")
+_NEEDED = ("torch-mlir", "llvmlite", "onnx", "ml_dtypes", "rich")
 _REQUIREMENT = re.compile(r"([\w.-]+)([^;]*?)\s*(?:;.*\bextra == ['\"](\w+)['\"])?")
 
 

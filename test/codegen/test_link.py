@@ -1,6 +1,7 @@
 """codegen/link.py: placement, relocations, externals, and what is refused."""
 
 import ctypes
+from dataclasses import replace
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from rcompiler.codegen.cpu import Target, compile_object
 from rcompiler.codegen.link import link
+from rcompiler.codegen.relocatable import parse
 from rcompiler.errors import ArtifactError, CompilerError
 from rcompiler.runtime.image import LoadedImage
 
@@ -93,6 +95,21 @@ def test_an_object_with_absolute_addresses_is_refused():
     )
     with pytest.raises(CompilerError, match="32-bit absolute"):
         link([machine.emit_object(llvm.parse_assembly(text))])
+
+
+def test_a_distance_that_a_relocation_cannot_hold_is_refused(monkeypatch):
+    first, *others = (parse(number, content) for number, content in enumerate(objects()))
+    far = {
+        index: replace(
+            section,
+            relocations=tuple(each._replace(addend=1 << 40) for each in section.relocations),
+        )
+        for index, section in first.sections.items()
+    }
+    given = [replace(first, sections=far), *others]
+    monkeypatch.setattr("rcompiler.codegen.link.parse", lambda number, content: given[number])
+    with pytest.raises(CompilerError, match="object 0 .* type 4 cannot hold the distance"):
+        link([b"", b""])
 
 
 def test_a_missing_function_of_the_image_is_named():

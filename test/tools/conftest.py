@@ -27,7 +27,7 @@ def tool(tmp_path, monkeypatch, capsys):
 
 
 # What a machine that runs compiled models need not have.
-_COMPILERS = ("onnx", "torch_mlir", "llvmlite", "rich", "elftools", "ml_dtypes", "onnxruntime")
+_COMPILERS = ("onnx", "torch_mlir", "llvmlite", "rich", "ml_dtypes", "onnxruntime")
 _RUN_WITHOUT = """if True:
     import runpy, sys
 

@@ -254,7 +254,7 @@ def test_whole_networks_are_compiled_where_they_are_asked_for(coverage):
 MEASUREMENTS = str(Path(measurements.__file__).parents[1])
 _WITHOUT_COMPILER = """
 import sys
-for name in ("torch_mlir", "llvmlite", "onnx", "google.protobuf", "rich", "elftools"):
+for name in ("torch_mlir", "llvmlite", "onnx", "google.protobuf", "rich"):
     sys.modules[name] = None
 sys.path.insert(0, sys.argv[1])
 from measurements import gpu_coverage
