@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
@@ -51,7 +52,8 @@ def allowed(affinity: Collection[int], root: Path) -> int:
     return max(1, min(most, len(cpus)))
 
 
-def parse_mounts(mountinfo: str) -> list[Mount]:
+@lru_cache(maxsize=4)  # of the same text: it is read again and again, and changes hardly ever
+def parse_mounts(mountinfo: str) -> tuple[Mount, ...]:
     """The hierarchies of control groups among the lines of /proc/self/mountinfo."""
     found = []
     for line in mountinfo.splitlines():
@@ -61,7 +63,7 @@ def parse_mounts(mountinfo: str) -> list[Mount]:
             continue
         controllers = None if after[0] == "cgroup2" else frozenset(after[-1].split(","))
         found.append(Mount(controllers, _plain(before[3]), _plain(before[4])))
-    return found
+    return tuple(found)
 
 
 def parse_groups(cgroup: str) -> list[tuple[frozenset[str] | None, str]]:

@@ -93,13 +93,12 @@ def psabi_level(cpuinfo: Path = CPUINFO) -> str:
 
 
 def _listed(cpuinfo: Path) -> frozenset[str]:
+    """Of the first processor; what the file says of all others is not read."""
     try:
-        lines = cpuinfo.read_text(errors="replace").splitlines()
+        with cpuinfo.open(errors="replace") as lines:
+            facts = (line.partition(":") for line in lines)
+            text = next((value for key, _, value in facts if key.strip() == "flags"), "")
     except OSError:
         return frozenset()
-    for line in lines:
-        key, _, value = line.partition(":")
-        if key.strip() == "flags":
-            flags = frozenset(value.split())
-            return flags if tiles_supported() else flags - _TILE_FLAGS
-    return frozenset()
+    flags = frozenset(text.split())
+    return flags if flags.isdisjoint(_TILE_FLAGS) or tiles_supported() else flags - _TILE_FLAGS

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from rcompiler.device.model import Device
@@ -51,6 +52,14 @@ def provenance(
     # as it decided: without the date of the measurement, which decides nothing
     found["device"] = to_option(replace(device, measurement=None))
     found["schedule"] = hashlib.sha256(schedule.encode()).hexdigest()
+    return found | _versions()
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Of the packages that make code: those that this process has imported, whatever is installed
+    in their place meanwhile."""
+    found = {}
     for package in ("rcompiler", "torch-mlir", "llvmlite", "onnx"):
         try:
             found[package] = version(package)

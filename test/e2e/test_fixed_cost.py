@@ -8,6 +8,9 @@ from onnx import TensorProto, helper
 
 import rcompiler
 from rcompiler.codegen import emit, veu
+from rcompiler.driver import provenance
+from rcompiler.passes.ir import module_device
+from rcompiler.pipelines import rc_cpu
 
 
 def one_operator(kind: str):
@@ -48,3 +51,25 @@ def test_the_interpreter_is_translated_and_compiled_once(counted):
     assert counted["LLVM"] == 4
     rcompiler.compile_onnx(one_operator("Neg"), eus=1, target="cpu:x86-64", cache=False)
     assert (counted["translated"], counted["LLVM"]) == (1, 6)  # objects for another CPU
+
+
+def test_what_does_not_change_is_not_read_again(monkeypatch):
+    """The device of a module, the host of a target, and versions."""
+    read = Counter[str]()
+
+    def counting(module, name):
+        function = getattr(module, name)
+
+        def counted(*arguments, **options):
+            read[name] += 1
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(module, name, counted)
+
+    counting(module_device, "from_plain")
+    counting(rc_cpu, "find_device")
+    counting(provenance, "version")
+    provenance._versions.cache_clear()
+    for kind in ("Relu", "Neg"):
+        rcompiler.compile_onnx(one_operator(kind), eus=1, cache=False).close()
+    assert read == {"from_plain": 1, "find_device": 2, "version": 4}

@@ -128,3 +128,13 @@ def test_parts():
     assert parse_cpus("a-b") == parse_cpus("") == set()
     assert parse_groups("0::/a:b\n") == [(None, "/a:b")]
     assert [m.place for m in parse_mounts(V2.format(root="/", place="/x\\040y"))] == ["/x y"]
+
+
+def test_a_change_of_what_is_mounted_is_seen(tmp_path):
+    """The same text is not parsed again; another one is."""
+    unified(tmp_path, "/a", {"a/cpu.max": "200000 100000"})
+    assert [allowed(FOUR, tmp_path) for _ in range(2)] == [2, 2]
+    (tmp_path / "sys/fs/cgroup/a/cpu.max").write_text("100000 100000")
+    assert allowed(FOUR, tmp_path) == 1
+    (tmp_path / "proc/self/mountinfo").write_text("")
+    assert allowed(FOUR, tmp_path) == 4

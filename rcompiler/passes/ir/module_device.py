@@ -20,6 +20,7 @@ from rcompiler.device.record import figures, from_plain
 from rcompiler.dialects.attributes import to_attribute, to_python
 from rcompiler.errors import DeviceError
 from rcompiler.options import Precision
+from rcompiler.support.lru_cache import LruCache
 
 ATTRIBUTE = "vdevice.device"
 _FIELDS = ("figures", "precision", "target")
@@ -59,7 +60,22 @@ def attached(module: ir.Operation) -> Attached:
 
     Raises DeviceError where it does not say, or what it says is no device.
     """
-    found: Any = to_python(attribute_of(module))
+    attribute = attribute_of(module)
+    text = str(attribute)
+    known = _READ.get(text)
+    if known is None:
+        known = _read(attribute)
+        _READ.put(text, known, len(text))
+    return known
+
+
+def device_of(module: ir.Operation) -> Device:
+    """The device that a builtin.module is compiled for. Raises as `attached`."""
+    return attached(module).device
+
+
+def _read(attribute: ir.Attribute) -> Attached:
+    found: Any = to_python(attribute)
     if not isinstance(found, dict) or sorted(found) != sorted(_FIELDS):
         raise DeviceError(f"{ATTRIBUTE}: not a dictionary of {', '.join(_FIELDS)}; {_REMEDY}")
     if found["precision"] not in get_args(Precision):
@@ -71,9 +87,6 @@ def attached(module: ir.Operation) -> Attached:
     return Attached(device, found["precision"], found["target"])
 
 
-def device_of(module: ir.Operation) -> Device:
-    """The device that a builtin.module is compiled for. Raises as `attached`."""
-    return attached(module).device
-
-
 _REMEDY = "write it with vdevice-attach-device"
+# By its text: a dozen passes of a compilation read the same one.
+_READ: LruCache[Attached] = LruCache(1 << 18)  # characters
