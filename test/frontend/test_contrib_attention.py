@@ -3,6 +3,7 @@ another form of it that its CPU provider has."""
 
 import numpy as np
 import pytest
+from onnx import parser
 from oracles.contrib_node import by_onnxruntime, check_node, node_model
 
 import rcompiler
@@ -183,6 +184,43 @@ def test_group_query_attention(form: str):
             np.testing.assert_allclose(
                 got[batch, :, filled], want[batch, :, filled], rtol=3e-5, atol=1e-4
             )
+
+
+GROWING = """
+  <ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+  g (float[2, 1, 64] q, float[2, 1, 32] k, float[2, 1, 32] v, float[2, 2, past, 16] past_k,
+     float[2, 2, past, 16] past_v, int32[2] last)
+    => (float[2, 1, 64] y, float[2, 2, all, 16] present_k, float[2, 2, all, 16] present_v) {
+    lengths = Shape <start: int = 2, end: int = 3> (past_k)
+    one = Constant <value_ints = [1]> ()
+    all64 = Add (lengths, one)
+    total = Cast <to: int = 6> (all64)
+    y, present_k, present_v = com.microsoft.GroupQueryAttention
+      <num_heads: int = 4, kv_num_heads: int = 2> (q, k, v, past_k, past_v, last, total)
+  }
+"""
+
+
+def test_a_cache_of_any_length_grows():
+    """Also one sequence of which is shorter than the other; the filled parts are compared."""
+    model = parser.parse_model(GROWING)
+    compiled = rcompiler.compile_onnx(model, shapes={"past": range(1, 10)}, eus=1)
+    for length in (1, 6, 9):
+        past = [x[:, :, :length] for x in BUFFERS]
+        feeds = [*TOKEN[:3], *past, i32(length, max(length - 2, 0))]
+        names = [value.name for value in model.graph.input]
+        wanted = by_onnxruntime(model, dict(zip(names, feeds, strict=True)))
+        for got, want in zip(compiled(*feeds), wanted, strict=True):
+            assert got.shape == want.shape
+            for row, last in enumerate(feeds[-1]):
+                filled = slice(None) if got.ndim == 3 else (slice(None), slice(None, last + 1))
+                np.testing.assert_allclose(got[row][filled], want[row][filled], 3e-5, 1e-4)
+
+
+def test_a_total_length_that_is_not_made_of_a_range_of_lengths_is_refused():
+    model = parser.parse_model(GROWING.replace("(lengths, one)", "(one, one)"))
+    with pytest.raises(UnsupportedOp, match="'past_key' has a range of lengths"):
+        rcompiler.compile_onnx(model, shapes={"past": range(1, 10)}, eus=1)
 
 
 def test_heads_that_are_normalised():

@@ -53,8 +53,9 @@ class _Extents:
 def _grouped(n: Node) -> Result:
     """With packed or separate inputs, rotation, a window, softcap, sinks, norms of heads, and keys
     in buffers that `seqlens_k` says the filled part of while the model runs; a total length that is
-    not known while compiling is at most that of `past_key`. Not with quantised buffers, buffers of
-    a window's length, or `query_seqlens`."""
+    not known while compiling is at most that of `past_key`. A `past_key` of a range of lengths is
+    no buffer: results have the new keys behind. Not with quantised buffers, buffers of a window's
+    length, or `query_seqlens`."""
     _refuse_forms(n)
     q, k, v, e = _parts(n)
     before = _before(n, e)
@@ -67,7 +68,7 @@ def _grouped(n: Node) -> Result:
         k, v = (
             _behind(n, past, new, before, e) for past, new in (("past_key", k), ("past_value", v))
         )
-    present = (k, v)
+    present = [_as_long(n, past, x, e) for past, x in (("past_key", k), ("past_value", v))]
     if e.seen < e.room:
         k, v = (n.sliced(x, 2, 0, e.seen) for x in (k, v))
     y, scores = _attend(n, q, k, v, before, e)
@@ -106,6 +107,9 @@ def _parts(n: Node) -> tuple[str, str, str, _Extents]:
     room = n.shape("past_key", 4)[2] if n.has("past_key") else 0
     for name in ("past_key", "past_value"):
         n.need_shape(name, (batch, shared, room, size))
+    if _grows(n):
+        _need_all_lengths(n, steps)
+        room += steps
     total = n.const("total_sequence_length")
     known = None if total is None else int(total.reshape(-1)[0])
     if known is not None and known < steps:
@@ -171,10 +175,37 @@ def _rotated(n: Node, q: str, k: str, before: str, e: _Extents) -> tuple[str, st
     return turned[0], turned[1]
 
 
+def _grows(n: Node) -> bool:
+    """Whether the length of earlier keys is known while the model runs only."""
+    return n.has("past_key") and n.given["past_key"].extents[2] is not None
+
+
+def _need_all_lengths(n: Node, steps: int) -> None:
+    """Refuse a total length that is not, for each length of the range, that of all keys."""
+    total, past = n.given["total_sequence_length"].elements, n.given["past_key"].sizes[2]
+    if total is None or total.reshape(-1)[0] - past != steps:
+        raise n.refuse(
+            "'past_key' has a range of lengths, and 'total_sequence_length' is not made of them",
+            "Make it the length of 'past_key' and the number of new keys, or give a length",
+        )
+
+
+def _as_long(n: Node, past: str, x: str, e: _Extents) -> str:
+    """Of all keys in a buffer of the longest those that are there, where it is not known which."""
+    if not _grows(n):
+        return x
+    length = n.op("Gather", n.op("Shape", past), n.ints(2))
+    return n.op("Slice", x, n.ints(0), n.op("Add", length, n.ints(e.steps)), n.ints(2))
+
+
 def _behind(n: Node, past: str, new: str, before: str, e: _Extents) -> str:
     """The buffer of earlier keys with the new ones behind those of each sequence."""
     missing = e.room - n.shape(past)[2]
-    if missing:
+    if _grows(n):
+        empty = np.zeros((e.batch, e.shared, e.room, e.size))
+        longer = n.op("Concat", past, n.constant(empty, n.dtype(past)), axis=2)
+        past = n.sliced(longer, 2, 0, e.room)
+    elif missing:
         past = n.op("Pad", past, n.ints(0, missing), "", n.ints(2))
     return n.op("TensorScatter", past, new, before, axis=2)
 
