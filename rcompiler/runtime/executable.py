@@ -26,6 +26,7 @@ from rcompiler.runtime.plans import Plans, check_plans, serve_plans
 from rcompiler.runtime.run_delay import RunDelay
 from rcompiler.runtime.sessions import Stateful
 from rcompiler.runtime.sized_arguments import SizedCall
+from rcompiler.runtime.sized_buffers import SizedBuffers
 from rcompiler.runtime.state import HeldState, State
 from rcompiler.runtime.thread_schedule import combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
@@ -120,6 +121,8 @@ class Executable(HeldModel, Stateful):
         self._takes = list(enumerate(parameter.take for parameter in self._parameters))
         self._sized = SizedCall.of(artifact, self._parameters)
         self._count = len(self._takes) if self._sized is None else -1  # of arguments
+        self._stays = SizedBuffers.can_serve(artifact, self._parameters)
+        self._buffers: SizedBuffers | None = None  # made by the first call
         self._outputs = [Parameter(tensor, "output") for tensor in self.outputs]
         self._names = tuple(tensor.name for tensor in self.outputs)
         self._makes = [Results(p.shape, p.dtype).new for p in self._outputs]
@@ -195,6 +198,13 @@ class Executable(HeldModel, Stateful):
 
     def _call_sized(self, sized: SizedCall, args: Sequence[object]) -> Outputs[np.ndarray]:
         """The same with arguments of sizes that are known at run time."""
+        if self._stays:
+            if self._buffers is None:
+                given = self._artifact, self._parameters, self._checks, sized.beyond
+                self._buffers = SizedBuffers(*given)
+            found = self._buffers.call(args, self._launcher.run, self._table)
+            if found is not None:
+                return found
         kept, bases, layout = sized.take(args)
         made = [new() for new in self._makes]
         counted, places = sized.new_counts()
