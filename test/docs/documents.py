@@ -16,10 +16,14 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+from served.start import Served, wanted  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -131,10 +135,10 @@ def _run(block: Block, folder: Path, module: ModuleType) -> None:
 
 
 def _bash(block: Block, text: str, folder: Path) -> None:
-    paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
-    environment = {**os.environ, "PATH": os.pathsep.join(paths)}
-    # a script finds what is beside it, as in a user's shell
-    environment.pop("PYTHONSAFEPATH", None)
+    environment = _environment()
+    if wanted():
+        folder_of_commands = str(_served().folder)
+        environment["PATH"] = os.pathsep.join([folder_of_commands, environment["PATH"]])
     try:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", text],
@@ -147,6 +151,21 @@ def _bash(block: Block, text: str, folder: Path) -> None:
         raise block.wrong(
             f"exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
         )
+
+
+def _environment() -> dict[str, str]:
+    """A user's, in whose shell this environment is active."""
+    paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
+    environment = {**os.environ, "PATH": os.pathsep.join(paths)}
+    # a script finds what is beside it, as in a user's shell
+    environment.pop("PYTHONSAFEPATH", None)
+    return environment
+
+
+@cache
+def _served() -> Served:
+    """Of all documents that this process runs."""
+    return Served(_environment())
 
 
 def _excerpt(block: Block, file: Path) -> None:
