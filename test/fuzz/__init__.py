@@ -3,7 +3,7 @@
     python test/fuzz --seconds=180 --new-seeds            # random seeds, which it prints
     python test/fuzz --seconds=180 --commit-seeds         # those of this commit, as CI does
     python test/fuzz --kinds=sweep                        # all operators, types and targets
-    python test/fuzz --kinds=sweep --commit-seeds         # each for two targets, as CI does
+    python test/fuzz --kinds=sweep --commit-seeds         # each for one target, as CI does
     python test/fuzz --cases=1000 --targets=cuda          # seeds 0 .. 999, on emulated GPUs
     python test/fuzz --seed=4711                          # one graph again, and made small
     python test/fuzz --kinds=models --seed=4711           # mutants of the file of a graph

@@ -32,16 +32,17 @@ RUNS, MORE_RUNS = 5, 20  # with rounding errors
 SAFETY = 6.0
 _MATRIX_UNITS = {"tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8}
 _WINOGRAD = {"auto": 64.0, "winograd2": 8.0, "winograd4": 64.0}
+_PRODUCT = Path(rcompiler.__file__).parent
 Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Outcome:
     """status: ok, wrong, internal (an error that is none of ours), untyped (one of ours that names
-    a defect), refused (a valid graph), skipped (an optional pass was left out), crash, hang, or one
-    of GOOD. What tells two findings apart is in `key`. target: what a graph was compiled for.
-    tried: how many mutants of it were, itself included where
-    it is what is judged."""
+    a defect), refused (a valid graph), skipped (an optional pass was left out), crash, hang,
+    harness (a defect of the fuzzer itself), or one of GOOD. What tells two findings apart is in
+    `key`. target: what a graph was compiled for. tried: how many mutants of it were, itself
+    included where it is what is judged."""
 
     status: str
     reason: str = ""
@@ -93,9 +94,21 @@ def _judge(case: Case, report: Report, compile: Compile) -> Outcome:
     report("judge")
     names = [v.name for v in case.model.graph.output]
     found = compared(case, dict(zip(names, map(np.asarray, results), strict=True)), report)
+    report("run")
     if found.status == "ok" and (why := far_indices.wrongly_judged(case, model)):
         return Outcome("wrong", why, why.partition(":")[0])
     return found
+
+
+def raised(error: Exception) -> Outcome:
+    """What became of a case whose judging raised an error: "harness" where no function of the
+    compiler had a part in it."""
+    reason = "".join(traceback.format_exception(error)[-6:])
+    frames = traceback.extract_tb(error.__traceback__)
+    if any(Path(frame.filename).is_relative_to(_PRODUCT) for frame in frames):
+        return Outcome("internal", reason, key_of(error))
+    where = f"{Path(frames[-1].filename).name}:{frames[-1].name}"
+    return Outcome("harness", reason, f"{type(error).__name__} at {where}")
 
 
 def key_of(error: BaseException) -> str:

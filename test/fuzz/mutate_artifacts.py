@@ -15,7 +15,7 @@ MUTANTS = 100
 
 def artifacts(seed: int, targets: Sequence[str], report: Report) -> Outcome:
     """Mutants of the files that every process makes once. The targets are those of the files."""
-    report("generate")
+    report("compile")
     bases = _bases()
     with artifact_bytes.folder_in_memory() as name:
         for number in range(MUTANTS):

@@ -33,7 +33,7 @@ def schedules(seed: int, targets: Sequence[str], report: Report) -> Outcome:
     try:
         case = graphs.case_of(seed, targets)
         case = replace(case, options={**case.options, "policy": _policy(seed)})
-        report("judge")  # what the compiler makes of graphs is judged elsewhere
+        report("compile")
         model = compile_onnx(case.model, **case.options)
         right = [np.asarray(y).tobytes() for y in model(**case.feeds)]
     except (Reject, CompilerError):

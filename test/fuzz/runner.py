@@ -27,7 +27,8 @@ _CORPUS = Path("build/fuzz")
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Exit code 1: findings. Refusals are counted, and are none."""
+    """Exit code 1: findings. Refusals are counted, and are none; nor are defects of the fuzzer
+    itself where a commit gives the seeds."""
     unknown = [k for k in options.kinds if k not in kinds.KINDS]
     if unknown:
         raise Misused(f"--kinds: no {unknown[0]}")
@@ -78,7 +79,8 @@ def _many(options: argparse.Namespace) -> int:
 
     def job(case: str, report: Report) -> Verdict:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        return _judged(case, options.targets, report)
+        kind, seed = case.split(":")
+        return _verdict(lambda: kinds.KINDS[kind](int(seed), options.targets, report))
 
     for outcome in run_cases(_seeds(options), job, options.workers, options.timeout):
         status, key = _classified(outcome)
@@ -106,16 +108,25 @@ def _many(options: argparse.Namespace) -> int:
             print(f"{what}: {counted}")
     for (status, key), outcomes in sorted(findings.items(), key=lambda f: -len(f[1])):
         _tell(status, key, outcomes, options)
-    return 1 if any(status != "refused" for status, _ in findings) else 0
+    return 1 if any(status not in _no_failures(options) for status, _ in findings) else 0
 
 
-def _judged(case: str, targets: Sequence[str], report: Report) -> Verdict:
-    """Of a case by its name, in this process."""
-    kind, seed = case.split(":")
-    return _verdict(kinds.KINDS[kind](int(seed), targets, report))
+def _no_failures(options: argparse.Namespace) -> tuple[str, ...]:
+    """Findings that do not fail a run. With seeds of a commit, which tell of others at each commit,
+    these are also defects of the fuzzer: they are told, and say nothing of the commit."""
+    return ("refused", "harness") if options.commit_seeds else ("refused",)
 
 
-def _verdict(found: judge.Outcome) -> Verdict:
+def _outcome(judged: Callable[[], judge.Outcome]) -> judge.Outcome:
+    """Of a case, also where judging it raises an error."""
+    try:
+        return judged()
+    except Exception as error:
+        return judge.raised(error)
+
+
+def _verdict(judged: Callable[[], judge.Outcome]) -> Verdict:
+    found = _outcome(judged)
     facts = {"key": found.key, "target": found.target, "tried": found.tried}
     return Verdict(found.status, found.reason, facts)
 
@@ -135,7 +146,8 @@ def _classified(outcome: Outcome) -> tuple[str, str]:
 
 def _tell(status: str, key: str, outcomes: list[Outcome], options: argparse.Namespace) -> None:
     first = min(outcomes, key=lambda o: len(o.reason))
-    print(f"\n{status.upper()} {key} ({len(outcomes)} times)")
+    warning = "warning: " if status in _no_failures(options) else ""
+    print(f"\n{warning}{status.upper()} {key} ({len(outcomes)} times)")
     kind, seed = first.case.split(":")
     targets = f" --targets={','.join(options.targets)}" if options.targets != graphs.TARGETS else ""
     print(f"  python test/fuzz --kinds={kind} --seed={seed}{targets}")
@@ -160,7 +172,10 @@ def _one(options: argparse.Namespace) -> int:
         return 0
     ended = judged.status in ("crash", "hang")  # else a process for each try is waste
     small, outcome = reduced(
-        case, lambda c: _apart(c, judged_by, options.timeout) if ended else judged_by(c)
+        case,
+        lambda c: (
+            _apart(c, judged_by, options.timeout) if ended else _outcome(lambda: judged_by(c))
+        ),
     )
     _CORPUS.mkdir(parents=True, exist_ok=True)
     file = _CORPUS / f"seed{options.seed}.onnx"
@@ -180,7 +195,7 @@ def _apart(
 
     def job(_: str, report: Report) -> Verdict:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        return _verdict(judged_by(case, report))
+        return _verdict(lambda: judged_by(case, report))
 
     (outcome,) = run_cases(["graph:0"], job, 1, timeout_s)
     status, key = _classified(outcome)

@@ -70,11 +70,11 @@ def sized(seed: int, targets: Sequence[str], report: Report) -> Outcome:
     report("generate")
     try:
         case = case_of(seed)
+        report("import")
         shapes = {name: array.shape for name, array in case.case.feeds.items()}
         import_onnx(case.case.model, shapes)
     except (Reject, UnsupportedOp, ShapeError):
         return Outcome("no graph")
-    report("import")
     try:
         bound = case.imported()
     except (UnsupportedOp, ShapeError) as error:

@@ -58,23 +58,18 @@ def size() -> int:
 
 
 def turn(seed: int) -> list[int]:
-    """The numbers of the cases of one turn: each operator with each type, for two targets. Seeds
+    """The numbers of the cases of one turn: each operator with each type, for one target. Seeds
     that follow one another take the targets in turn, so that as many of them as there are targets
-    have had every case twice."""
-    each, other = len(TARGETS), max(len(TARGETS) // 2, 1)
-    return sorted(
-        {
-            pair * each + (pair + seed + shift) % each
-            for pair in range(len(pairs()))
-            for shift in (0, other)
-        }
-    )
+    have had every case."""
+    each = len(TARGETS)
+    return [pair * each + (pair + seed) % each for pair in range(len(pairs()))]
 
 
 def sweep(number: int, targets: Sequence[str], report: Report) -> Outcome:
     """The case of that number: pairs in their order, each for all targets that begin with one of
-    `targets`."""
+    `targets`. Numbers beyond the last begin anew, as seeds of other kinds know no end."""
     report("generate")
+    number %= size()
     (key, dtype), target = pairs()[number // len(TARGETS)], TARGETS[number % len(TARGETS)]
     if not target.startswith(tuple(targets)):
         return Outcome("no graph")

@@ -239,6 +239,33 @@ def test_crashes_and_hangs_are_outcomes(monkeypatch, tmp_path, capsys):
     assert code == 1 and "2 ok" in out and "CRASH compile: SIGABRT" in out and "HANG compile" in out
 
 
+@pytest.mark.parametrize("given, code", [("--commit-seeds", 0), ("--first=42", 1)])
+def test_defects_of_the_fuzzer_are_warnings_where_a_commit_gives_the_seeds(
+    monkeypatch, capsys, given, code
+):
+    """Those of the compiler are none, nor those that the compiler has a part in."""
+
+    def fails(seed, targets, report):
+        report("judge")
+        raise ValueError("no such operator")
+
+    def fails_inside(seed, targets, report):
+        report("judge")
+        rcompiler.compile_onnx(7)
+
+    monkeypatch.setattr(runner, "commit", lambda folder: "0000002a" + "f" * 32)
+    run = [given, "--kinds=graph", "--cases=2", "--workers=1"]
+    monkeypatch.setitem(runner.kinds.KINDS, "graph", fails)
+    assert runner.main(run) == code
+    out = capsys.readouterr().out
+    assert ("warning: HARNESS ValueError at test_fuzz.py:fails (2 times)" in out) == (code == 0)
+    assert "  python test/fuzz --kinds=graph --seed=42\n" in out
+    monkeypatch.setitem(runner.kinds.KINDS, "graph", fails_inside)
+    assert runner.main(run) == 1
+    out = capsys.readouterr().out
+    assert "INTERNAL" in out and "warning" not in out
+
+
 @pytest.mark.parametrize("found", ["0000002a" + "f" * 32, "0000002a" + "f" * 32 + "-dirty"])
 def test_a_commit_has_seeds_of_its_own(monkeypatch, capsys, found):
     monkeypatch.setitem(runner.kinds.KINDS, "graph", lambda *_: judge.Outcome("ok"))
@@ -406,8 +433,16 @@ def test_the_sweep_takes_turns_at_targets():
     turns = [sweep.turn(seed) for seed in range(7, 7 + count)]
     pairs = len(sweep.pairs())
     assert all({n // count for n in turn} == set(range(pairs)) for turn in turns)
-    assert all(len(turn) == pairs * min(count, 2) for turn in turns)
+    assert all(len(turn) == pairs for turn in turns)
     assert {n for turn in turns for n in turn} == set(range(sweep.size()))
+    first = sweep.turn(7)
+    assert {n % count for n in first[:count]} == set(range(count))  # none has to wait for all pairs
+
+
+def test_seeds_of_other_kinds_are_cases_of_the_sweep():
+    """They may be any number, as those of a run with new seeds are."""
+    outcomes = [sweep.sweep(n, ("none",), lambda stage: None) for n in (0, sweep.size(), 2**32 - 1)]
+    assert {o.status for o in outcomes} == {"no graph"}
 
 
 def test_the_sweep_takes_each_target_once():
