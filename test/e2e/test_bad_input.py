@@ -2,7 +2,6 @@
 
 import os
 import resource
-import time
 
 import numpy as np
 import onnx
@@ -340,8 +339,6 @@ def test_an_invalid_result_of_a_stage_is_a_defect(monkeypatch):
     )  # fmt: skip
 
 
-def test_oversubscription_is_bounded(model):
-    start = time.perf_counter()
+def test_more_threads_than_cpus_compute_the_same(model):
     many = CompiledModel(model.artifact, eus=2)
     assert np.array_equal(many(X)[0], model(X)[0])
-    assert time.perf_counter() - start < 20

@@ -1,7 +1,5 @@
 """The same bits for any number of EUs and any policy: a schedule moves work, never changes it."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -86,9 +84,7 @@ def test_any_number_of_threads_gives_the_same_bits(policy, cache):
         model = CompiledModel(artifact, threads)
         assert model.eus == min(threads, 8)
         feeds = feeds or random_inputs(model.inputs)
-        start = time.perf_counter()
         found = [bits(model(**feeds)) for _ in range(20)]
-        assert time.perf_counter() - start < 20
         expected = expected or found[0]
         assert found == [expected] * 20
         model.close()

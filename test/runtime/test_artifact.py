@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
-import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 import recrafted
 import small_models as sm
+from counted import calls_in
 
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime.artifact import Artifact
@@ -296,26 +297,28 @@ def test_a_kernel_has_a_bounded_number_of_operands():
 
 
 def test_loading_is_fast_and_copies_no_weights(tmp_path: Path):
+    """Of 24 MB, 40 KB are in memory of this process; 2,400 calls take 10 ms."""
     path = tmp_path / "m.rcx"
     big(path)
-    best = min(timed(path) for _ in range(5))
-    assert best < 0.25  # 24 MB take 10 ms on an idle machine
-
-
-def timed(path: Path) -> float:
-    start = time.perf_counter()
     Artifact.load(path)
-    return time.perf_counter() - start
+    assert calls_in(lambda: Artifact.load(path)) < 6_000
+    tracemalloc.start()
+    try:
+        Artifact.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_runtime_imports_neither_compiler_nor_onnx():
+    """What it imports beside numpy takes 30 ms: 56 modules of ours, and 30 others."""
     code = """if True:
-        import sys, time, numpy
-        start = time.perf_counter()
+        import sys, numpy
+        before = {*sys.modules}
         import rcompiler.runtime.executable
-        print(time.perf_counter() - start)
+        print(len({*sys.modules} - before))
         bad = {"llvmlite", "torch_mlir", "onnx", "elftools"} & set(sys.modules)
         assert not bad, bad
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert float(done.stdout) < 0.5  # 0.03 s on an idle machine
+    assert int(done.stdout) < 130

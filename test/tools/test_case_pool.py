@@ -48,10 +48,9 @@ def test_a_crash_is_an_outcome(bad, reason):
 
 
 def test_a_hang_is_an_outcome():
-    start = time.monotonic()
     found = outcomes("hang", "ok1", "ok2", workers=1, timeout_s=0.5)
     assert (found["hang"].status, found["hang"].reason) == ("crash", "no result in time")
-    assert found["ok2"].status == "pass" and time.monotonic() - start < 20
+    assert found["ok2"].status == "pass"
 
 
 def test_time_while_all_processes_were_stopped_does_not_count(monkeypatch):

@@ -31,6 +31,7 @@ def answer(question):
 def serve():
     serve_answers(answer)
 """
+PATIENCE_S = 120  # what takes longer hangs
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_both_take_part_and_every_piece_is_done_once(workers):
 def test_the_worker_works_while_this_process_does_something_else(workers):
     pieces = Pieces(list("abc"))
     with pieces.work.begun(workers, pieces.questions):
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE_S
         while len(pieces.results) < 3 and time.monotonic() < end:
             time.sleep(0.01)
         assert pieces.results == {0: "A", 1: "B", 2: "C"}
@@ -122,11 +123,11 @@ def test_what_a_dead_worker_leaves_is_done_here(workers):
 def test_a_worker_that_does_not_answer_is_not_waited_for(workers, monkeypatch):
     monkeypatch.setattr(shared_work, "_PATIENCE_S", 0.2)
     pieces = Pieces(["sleep", "a"])
-    start, threads = time.monotonic(), threading.active_count()
+    threads = threading.active_count()
     with pieces.work.begun(workers, pieces.questions):
         pieces.work.finish()
     assert pieces.plain() == expected(pieces.words)
-    assert time.monotonic() - start < 30 and threading.active_count() == threads
+    assert pieces.results[0] == "SLEEP!" and threading.active_count() == threads
 
 
 def test_an_error_is_that_of_this_process(workers):
