@@ -3,7 +3,11 @@
 So are compiled schedules, which may be text written by hand, and models where a limit leaves little
 address space: libraries that are refused memory end their process.
 The parent writes a request to a folder, the child (`isolated.py`) answers with an artifact in it,
-or with the kind and text of the error. Steps come back as lines while it works.
+or with the kind and text of the error. Steps come back while it works.
+
+The child that compiles schedules is kept for the next one: it takes longer to import the compiler
+than to compile most. Where a limit leaves little address space each has a child of its own, whose
+peak says whether the limit was in its way.
 """
 
 from __future__ import annotations
@@ -43,6 +47,7 @@ from rcompiler.runtime.memory import (
     address_space_limit,
     too_little_space,
 )
+from rcompiler.support.workers import WorkerDied, Workers
 
 Progress = Callable[[str, float], None]
 # Files of the folder.
@@ -94,7 +99,7 @@ def compile_onnx(model: Any, **options: Any) -> Model | CrossCompiledModel | Buc
         options["policy"] = policy_of(options["policy"])
     if hasattr(model, "SerializeToString"):  # onnx.ModelProto
         model = model.SerializeToString()
-    found = _answered(("onnx", model, options), progress)
+    found = _answered(_once, ("onnx", model, options), progress)
     if isinstance(found, Family):
         return compiled_family(found, options.get("eus"))
     return compiled_model(found)
@@ -140,40 +145,68 @@ def compile_schedule(
         "machine_code": machine_code,
         "cache": checked_cache(cache),
     }
-    found = _answered(("schedule", text, arrays, options), progress)
+    child = _kept if address_space_limit() is None else _once
+    found = _answered(child, ("schedule", text, arrays, options), progress)
     assert isinstance(found, Artifact)
     return compiled_model(found)
 
 
-def _answered(request: tuple[Any, ...], progress: Progress | None) -> Artifact | Family:
+def _answered(
+    child: Callable[[str, Progress | None], int],
+    request: tuple[Any, ...],
+    progress: Progress | None,
+) -> Artifact | Family:
+    """child: has a process answer the request of a folder, and returns its status."""
     with tempfile.TemporaryDirectory(prefix="rc-compile-") as name:
         folder = Path(name)
         # Policies and devices are objects of the caller's. Only this process can write into the
         # folder, so what its child unpickles is from no stranger.
         with (folder / REQUEST).open("wb") as file:
             pickle.dump(request, file)
-        home = str(Path(__file__).parents[2])
-        paths = [home, *map(os.path.abspath, sys.path)]  # where a policy of the caller's may be
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "rcompiler.driver.isolated", name],
-            stdout=subprocess.PIPE,
-            # What MLIR says about bad text comes back as the error, also where steps are shown. (A
-            # pipe that nobody reads would stop the child once it is full.)
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), _CHILD: "1"},
-        )
-        assert child.stdout is not None
-        with child:
-            for line in child.stdout:
-                step, _, seconds = line.strip().rpartition(" ")
-                if progress is not None:
-                    progress(step, float(seconds))
+        status = child(name, progress)
         _warn_again(folder)
-        if child.returncode == 0:
+        if status == 0:
             # Not mapped: the file goes when this returns, and would keep its blocks on the disk.
             return family.load(folder / MODEL, mapped=False)
-        raise _failure(folder, child.returncode)
+        raise _failure(folder, status)
+
+
+def _once(folder: str, progress: Progress | None) -> int:
+    """By a child that ends with the answer."""
+    home = str(Path(__file__).parents[2])
+    paths = [home, *map(os.path.abspath, sys.path)]  # where a policy of the caller's may be
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-m", "rcompiler.driver.isolated", folder],
+        stdout=subprocess.PIPE,
+        # What MLIR says about bad text comes back as the error, also where steps are shown. (A
+        # pipe that nobody reads would stop the child once it is full.)
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), _CHILD: "1"},
+    )
+    assert child.stdout is not None
+    with child:
+        for line in child.stdout:
+            _tell(progress, line)
+    return child.returncode
+
+
+def _kept(folder: str, progress: Progress | None) -> int:
+    """By the child that is kept, or a new one."""
+    try:
+        with _WORKERS.borrow() as worker:
+            status, _ = worker.ask(
+                os.fsencode(folder), told=lambda line: _tell(progress, line.decode())
+            )
+            return status
+    except WorkerDied as died:
+        return died.status
+
+
+def _tell(progress: Progress | None, line: str) -> None:
+    step, _, seconds = line.strip().rpartition(" ")
+    if progress is not None:
+        progress(step, float(seconds))
 
 
 def _warn_again(folder: Path) -> None:
@@ -205,3 +238,6 @@ def _failure(folder: Path, status: int) -> CompilerError:
         return ScheduleTextError(*error["place"])
     found: CompilerError = kind(error["message"])
     return found
+
+
+_WORKERS = Workers("rcompiler.driver.isolated", as_here=True)

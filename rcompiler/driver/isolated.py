@@ -26,17 +26,37 @@ from rcompiler.driver.isolate import ERROR, MODEL, REQUEST, WARNINGS, Progress
 from rcompiler.errors import CompilerError, ScheduleTextError
 from rcompiler.model import Model
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.support.workers import Tell, serve_telling
+
+# Bytes of memory: a child that has had more is not kept for the next request.
+_KEPT = 1 << 30
 
 
 def main() -> int:
     """Answers the request in the folder that is named; the exit status."""
-    folder = Path(sys.argv[1])
     steps = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever MLIR prints must not get between the steps
 
     def progress(step: str, seconds: float) -> None:
         print(step, seconds, file=steps, flush=True)
 
+    return _answer(Path(sys.argv[1]), progress)
+
+
+def serve() -> None:
+    """Answers the requests of one folder after the other, as a worker process."""
+
+    def answer(question: bytes, tell: Tell) -> tuple[int, bytes]:
+        def progress(step: str, seconds: float) -> None:
+            tell(f"{step} {seconds}".encode())
+
+        return _answer(Path(os.fsdecode(question)), progress), b""
+
+    serve_telling(answer, _KEPT)
+
+
+def _answer(folder: Path, progress: Progress) -> int:
+    """The status."""
     with (folder / REQUEST).open("rb") as file:
         kind, *request = pickle.load(file)
     try:

@@ -2,28 +2,34 @@
 
 A module of ours with a function `serve` is the program of a worker; it calls `serve_answers`. A
 fatal error there ends the worker, not the caller. A worker is kept for the next question, since
-starting one takes longer than most answers; an idle one ends by itself.
+starting one takes longer than most answers; an idle one ends by itself. While it works on an
+answer it may tell of that, see `serve_telling`.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import resource
 import select
 import struct
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from rcompiler.device.cgroups import usable_cpus
 
 _FRAME = struct.Struct("<qq")
+_TOLD = -(1 << 63)  # status of a frame that is no answer yet
 _IDLE_S = 60.0
+
+Tell = Callable[[bytes], None]
 
 
 def can_help() -> bool:
@@ -49,12 +55,33 @@ class WorkerLate(WorkerDied):
     """A worker that had not answered in time, and was ended."""
 
 
+class Surroundings(NamedTuple):
+    """What a process has from the one that started it, as that was then."""
+
+    variables: dict[str, str]
+    folder: str
+    cpus: frozenset[int]
+    user: tuple[int, int]
+    paths: tuple[str, ...]
+
+    @staticmethod
+    def now() -> Surroundings:
+        """Of this process."""
+        try:
+            folder = os.getcwd()
+        except OSError:  # it was removed
+            folder = ""
+        cpus, user = frozenset(os.sched_getaffinity(0)), (os.geteuid(), os.getegid())
+        paths = tuple(os.path.join(folder, path) for path in sys.path)
+        return Surroundings(dict(os.environ), folder, cpus, user, paths)
+
+
 class Worker:
     """One process. Used by one thread at a time."""
 
-    def __init__(self, module: str) -> None:
-        """module: whose `serve` it runs."""
-        self._module = module
+    def __init__(self, module: str, *, finds_all: bool = False) -> None:
+        """module: whose `serve` it runs. finds_all: it imports from wherever this process does."""
+        self._module, self._finds_all = module, finds_all
         self._start()
 
     def alive(self) -> bool:
@@ -80,22 +107,33 @@ class Worker:
         for stream in (self._stdin, self._stdout, self._stderr):
             stream.close()
 
-    def ask(self, question: bytes, most_s: float | None = None) -> tuple[int, bytes]:
-        """Status and answer. most_s: seconds that it may take. Raises WorkerDied."""
-        frame = self._exchange(question, most_s)
+    def ask(
+        self, question: bytes, most_s: float | None = None, told: Tell | None = None
+    ) -> tuple[int, bytes]:
+        """Status and answer. most_s: seconds that it may take. told: gets what it tells before.
+
+        Raises WorkerDied.
+        """
+        frame = self._exchange(question, most_s, told)
         if frame is None and self._process.wait() == 0:  # it was idle too long, just now
             self.close()
             self._start()
-            frame = self._exchange(question, most_s)
+            frame = self._exchange(question, most_s, told)
         if frame is None:
             raise WorkerDied(self._process.wait(), self._last_words())
         return frame
 
-    def _exchange(self, question: bytes, most_s: float | None) -> tuple[int, bytes] | None:
+    def _exchange(
+        self, question: bytes, most_s: float | None, told: Tell | None
+    ) -> tuple[int, bytes] | None:
         with self._limit(most_s) as late:
             try:
                 _send(self._stdin, 0, question)
                 frame = _receive(self._stdout)
+                while frame is not None and frame[0] == _TOLD:
+                    if told is not None:
+                        told(frame[1])
+                    frame = _receive(self._stdout)
             except BrokenPipeError:
                 frame = None
         if frame is None and late.is_set():
@@ -130,9 +168,11 @@ class Worker:
 
     def _start(self) -> None:
         self._stderr = tempfile.TemporaryFile()
+        self.surroundings = Surroundings.now()
         paths = [_home(__name__), _home(self._module), os.environ.get("PYTHONPATH")]
+        paths += self.surroundings.paths if self._finds_all else ()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from {self._module} import serve; serve()"],
+            [sys.executable, "-P", "-c", f"from {self._module} import serve; serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -148,9 +188,11 @@ class Workers:
     none.
     """
 
-    def __init__(self, module: str) -> None:
-        """module: whose `serve` they run."""
-        self._module = module
+    def __init__(self, module: str, *, as_here: bool = False) -> None:
+        """module: whose `serve` they run. as_here: whoever is borrowed has the surroundings that
+        this process has then, and imports from where it does.
+        """
+        self._module, self._as_here = module, as_here
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
         os.register_at_fork(after_in_child=self._forget)
@@ -163,15 +205,17 @@ class Workers:
         with self._lock:
             self._drop_dead()
             if not self._idle:
-                self._idle.append(Worker(self._module))
+                self._idle.append(self._new())
 
     @contextmanager
     def borrow(self) -> Iterator[Worker]:
         """A worker, for the context alone."""
         with self._lock:
             self._drop_dead()
+            if self._as_here:
+                self._drop_unlike(Surroundings.now())
             worker = self._idle.pop() if self._idle else None
-        worker = worker or Worker(self._module)
+        worker = worker or self._new()
         try:
             yield worker
         except BaseException:
@@ -180,6 +224,9 @@ class Workers:
             raise
         with self._lock:
             self._idle.append(worker)
+
+    def _new(self) -> Worker:
+        return Worker(self._module, finds_all=self._as_here)
 
     def _forget(self) -> None:
         """Know no workers; for a forked child, where a thread that is gone may hold the lock."""
@@ -196,7 +243,13 @@ class Workers:
             worker.close()
 
     def _drop_dead(self) -> None:
-        for worker in [worker for worker in self._idle if not worker.alive()]:
+        self._drop([worker for worker in self._idle if not worker.alive()])
+
+    def _drop_unlike(self, here: Surroundings) -> None:
+        self._drop([worker for worker in self._idle if worker.surroundings != here])
+
+    def _drop(self, workers: Iterable[Worker]) -> None:
+        for worker in workers:
             self._idle.remove(worker)
             worker.close()
 
@@ -205,11 +258,23 @@ def serve_answers(answer: Callable[[bytes], tuple[int, bytes]]) -> None:
     """Worker process: answer one question after the other, until the end of the input or when
     nothing came for a while.
     """
+    serve_telling(lambda question, tell: answer(question))
+
+
+def serve_telling(
+    answer: Callable[[bytes, Tell], tuple[int, bytes]], most_bytes: int | None = None
+) -> None:
+    """As `serve_answers`, of answers that take long: they are given a function that tells the
+    caller how far they are. most_bytes: of memory; who has had more ends after the answer.
+    """
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever is printed must not get between the frames
     while (frame := _next(source)) is not None:
-        status, reply = answer(frame[1])
+        status, reply = answer(frame[1], partial(_send, sink, _TOLD))
         _send(sink, status, reply)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        if most_bytes is not None and peak > most_bytes:
+            return
 
 
 def _next(source: IO[bytes]) -> tuple[int, bytes] | None:

@@ -82,7 +82,7 @@ def test_a_terminal_shows_one_line_and_leaves_none(monkeypatch):
 
 def test_what_the_process_of_a_schedule_prints_is_not_among_its_steps(tmp_path, monkeypatch, capfd):
     """It is compiled in one of its own, where MLIR may say what it likes."""
-    isolated = "'rcompiler.driver.isolated' in sys.orig_argv"
+    isolated = "'rcompiler.driver.isolated' in ' '.join(sys.orig_argv)"
     noise = f"import sys\nif {isolated}: print('noise', file=sys.stderr)"
     (tmp_path / "sitecustomize.py").write_text(noise)
     (tmp_path / "s.mlir").write_text("not at all")

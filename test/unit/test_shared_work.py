@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from ast import literal_eval
 from contextlib import contextmanager
 
 import pytest
@@ -30,6 +31,18 @@ def answer(question):
 
 def serve():
     serve_answers(answer)
+"""
+_TELLING = """
+import os, sys
+from rcompiler.support.workers import serve_telling
+
+def answer(question, tell):
+    for part in question.split():
+        tell(part)
+    return 0, str([os.getpid(), os.environ.get("SAID"), os.getcwd()]).encode()
+
+def serve():
+    serve_telling(answer, int(os.environ.get("MOST", 1 << 40)))
 """
 PATIENCE_S = 120  # what takes longer hangs
 
@@ -165,3 +178,63 @@ def test_the_last_answer_comes_when_nobody_waits_for_it_any_more(monkeypatch):
     monkeypatch.setattr(work, "_something_comes", too_late)
     work.finish()
     assert pieces.results == {0: "A"}
+
+
+@pytest.fixture
+def telling(tmp_path, monkeypatch):
+    (tmp_path / "telling.py").write_text(_TELLING)
+    monkeypatch.syspath_prepend(tmp_path)
+    return Workers("telling", as_here=True)
+
+
+def asked(workers, question=b"", told=None):
+    with workers.borrow() as worker:
+        status, answer = worker.ask(question, told=told)
+    assert status == 0
+    return literal_eval(answer.decode())
+
+
+def test_a_worker_tells_how_far_it_is(telling):
+    told = []
+    first = asked(telling, b"one two", told.append)
+    assert told == [b"one", b"two"]
+    assert asked(telling, b"three") == first  # nobody listens
+
+
+def test_who_does_not_want_to_hear_more_gets_another_worker(telling):
+    """It may be anywhere in its work."""
+
+    def stop(part):
+        raise KeyboardInterrupt
+
+    first = asked(telling)
+    with pytest.raises(KeyboardInterrupt):
+        asked(telling, b"one two", stop)
+    assert asked(telling)[0] != first[0]
+
+
+def test_a_worker_is_kept_while_nothing_around_this_process_changes(telling, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    first = asked(telling)
+    assert asked(telling) == first
+    monkeypatch.setenv("SAID", "so")
+    second = asked(telling)
+    assert second[0] != first[0] and second[1:] == ["so", first[2]]
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    third = asked(telling)
+    assert third[0] != second[0] and third[2] == str(tmp_path / "elsewhere")
+    assert asked(telling) == third
+    monkeypatch.syspath_prepend(tmp_path / "elsewhere")
+    assert asked(telling)[0] != third[0]
+
+
+def test_a_worker_that_had_more_memory_than_is_kept_ends_with_the_answer(telling, monkeypatch):
+    monkeypatch.setenv("MOST", "1")
+    assert asked(telling)[0] != asked(telling)[0]
+
+
+def test_a_worker_imports_nothing_from_the_folder_that_it_starts_in(telling, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "struct.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert asked(telling)[2] == str(tmp_path / "elsewhere")
