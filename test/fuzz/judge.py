@@ -104,18 +104,24 @@ def raised(error: Exception) -> Outcome:
     """What became of a case whose judging raised an error: "harness" where no function of the
     compiler had a part in it."""
     reason = "".join(traceback.format_exception(error)[-6:])
-    frames = traceback.extract_tb(error.__traceback__)
-    if any(Path(frame.filename).is_relative_to(_PRODUCT) for frame in frames):
+    if _ours(error):
         return Outcome("internal", reason, key_of(error))
-    where = f"{Path(frames[-1].filename).name}:{frames[-1].name}"
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(last.filename).name}:{last.name}"
     return Outcome("harness", reason, f"{type(error).__name__} at {where}")
 
 
 def key_of(error: BaseException) -> str:
     """What tells an error from others: its kind, and where of ours it was raised."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "rcompiler" in f.filename]
+    frames = _ours(error)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].name}" if frames else ""
     return f"{type(error).__name__}{where}"
+
+
+def _ours(error: BaseException) -> list[traceback.FrameSummary]:
+    """The functions of the compiler that it was raised in, in whatever folder that is."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame for frame in frames if Path(frame.filename).is_relative_to(_PRODUCT)]
 
 
 def _names_a_pass(warning: warnings.WarningMessage) -> bool:
