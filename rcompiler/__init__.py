@@ -89,7 +89,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'rcompiler' has no attribute {name!r}")
     try:
         if name == "compile_onnx":
-            return import_module("rcompiler.driver.isolate").compiler()
+            # of importing the compiler a sixth was looking for garbage, of which there is none
+            with import_module("rcompiler.driver.collector").COLLECTOR.seldom():
+                return import_module("rcompiler.driver.isolate").compiler()
         return getattr(import_module(_HOME[name]), name)
     except ModuleNotFoundError as error:
         installed = import_module("rcompiler.support.installed")

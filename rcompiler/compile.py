@@ -55,7 +55,6 @@ from rcompiler.options import (
 from rcompiler.passes.constants.model_context import ModelContext
 from rcompiler.runtime.artifact import Artifact, together
 from rcompiler.runtime.program import MAX_EUS
-from rcompiler.tuning.compiled import checked_budget, tuned_model
 
 
 def compile_onnx(
@@ -202,7 +201,11 @@ def compile_onnx(
         others = {n: x for n, x in given.items() if n not in ("model", "shapes", "values")}
         found = in_pieces(model, shapes, values, functions, partial(compile_onnx, **others))
         return found or compile_onnx(**given)
-    budget = checked_budget(tune, tune_budget)
+    budget = 0.0
+    if tune_budget is not None or tune in ("warmup", "online"):
+        from rcompiler.tuning.compiled import checked_budget  # of all who explore plans alone
+
+        budget = checked_budget(tune, tune_budget)
     conflicts.of_tuning(tune, state)
     if isolate.space_is_scarce():
         if tune == "online":
@@ -253,6 +256,8 @@ def compile_onnx(
             one = partial(programs.program, progress=progress)
             return compiled_family(compile_family(sizes, one), count or None)
         if tune in ("warmup", "online"):
+            from rcompiler.tuning.compiled import tuned_model
+
             return tuned_model(model, shapes, values, by, base, chosen, budget, progress)
         steps = CompilationSteps(progress)
         run = Compilation(by, base, steps, one_of_several=len(targets) > 1)

@@ -29,6 +29,7 @@ import numpy as np
 
 from rcompiler import errors
 from rcompiler.bucketed import BucketedModel
+from rcompiler.driver.collector import COLLECTOR
 from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_family, compiled_model
 from rcompiler.errors import (
     CompilerError,
@@ -74,7 +75,8 @@ def compiler() -> Callable[..., Model | CrossCompiledModel | BucketedModel]:
     if space_is_scarce():
         return compile_onnx
     found: Callable[..., Model | CrossCompiledModel | BucketedModel]
-    found = import_module("rcompiler.compile").compile_onnx
+    with COLLECTOR.seldom():  # as the package does, which is not the only one to ask
+        found = import_module("rcompiler.compile").compile_onnx
     return found
 
 

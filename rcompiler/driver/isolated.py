@@ -21,6 +21,7 @@ import numpy as np
 from rcompiler import errors
 from rcompiler.bucketed import BucketedModel
 from rcompiler.composite_model import CompositeModel
+from rcompiler.driver.collector import COLLECTOR
 from rcompiler.driver.cross_compiled import CrossCompiledModel
 from rcompiler.driver.isolate import ERROR, MODEL, REQUEST, WARNINGS, Progress
 from rcompiler.errors import CompilerError, ScheduleTextError
@@ -89,7 +90,8 @@ def _place(error: CompilerError) -> tuple[str, int, int] | None:
 def _of_onnx(
     model: Any, options: Mapping[str, Any], progress: Progress
 ) -> Model | CrossCompiledModel | BucketedModel:
-    from rcompiler.compile import compile_onnx
+    with COLLECTOR.seldom():
+        from rcompiler.compile import compile_onnx
 
     found = compile_onnx(model, **options, progress=progress)
     assert not isinstance(found, CompositeModel)  # functions stay in the parent
@@ -102,7 +104,8 @@ def _of_schedule(
     options: Mapping[str, Any],
     progress: Progress,
 ) -> Artifact:
-    from rcompiler.driver.from_schedule import schedule_artifact
+    with COLLECTOR.seldom():
+        from rcompiler.driver.from_schedule import schedule_artifact
 
     return schedule_artifact(text, constants, **options, progress=progress)
 

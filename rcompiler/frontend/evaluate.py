@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper
-from onnx.reference import ReferenceEvaluator
 
 from . import dtypes
 from .builder import Value
@@ -70,6 +69,9 @@ def _by_reference(
         for n, a in feeds.items()
     ]
     outputs = [helper.make_empty_tensor_value_info(n) for n in node.output if n]
+    # imported where a model has something to fold: it takes a thirtieth of importing the compiler
+    from onnx.reference import ReferenceEvaluator
+
     graph = helper.make_graph([node], "fold", infos, outputs)
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
     model = helper.make_model(graph, opset_imports=imports)

@@ -1,5 +1,9 @@
 """What each compilation needs, whatever its model is: made or read once in a process, by count."""
 
+import gc
+import json
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -73,3 +77,30 @@ def test_what_does_not_change_is_not_read_again(monkeypatch):
     for kind in ("Relu", "Neg"):
         rcompiler.compile_onnx(one_operator(kind), eus=1, cache=False).close()
     assert read == {"from_plain": 1, "find_device": 2, "version": 4}
+
+
+_LOADED = """
+import gc, json, sys
+import rcompiler
+from rcompiler.tools import models
+looks = []
+gc.callbacks.append(lambda phase, info: looks.append(phase))
+rcompiler.compile_onnx
+looked, most = looks.count("start"), gc.get_threshold()[0]
+rcompiler.compile_onnx(models.build("mlp", layers=(8, 4)), eus=1, cache=False)
+print(json.dumps([looked, most, sorted(sys.modules)]))
+"""
+# What a model for a CPU does without: packages, and modules of ours.
+_NOT_LOADED = (
+    *("rcompiler.astra", "rcompiler.emulator", "rcompiler.profiler", "rcompiler.tuning"),
+    *("rcompiler.viz", "rcompiler.pipelines.rc_gpu", "rcompiler.driver.gpu_image"),
+    *("rcompiler.kernelgen.simt.program", "rcompiler.passes.vdevice_to_gpu", "onnx.reference"),
+)
+
+
+def test_what_a_model_for_a_cpu_does_without_is_not_imported():
+    command = [sys.executable, "-c", _LOADED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    looked, most, loaded = json.loads(done.stdout.splitlines()[-1])
+    assert not {name for name in loaded if name.startswith(_NOT_LOADED)}
+    assert looked < 50 and most == gc.get_threshold()[0]  # 260 where Python decides
