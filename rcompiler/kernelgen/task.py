@@ -19,6 +19,7 @@ from rcompiler.kernelgen.buffer import Buffer, in_workspace
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.overwritten import check_overwritten
+from rcompiler.kernelgen.same_boxes import SameBoxes
 from rcompiler.kernelgen.stack import STACK_LIMIT, stack_memory
 from rcompiler.kernelgen.stages import kept_shape, stages_inside
 from rcompiler.kernelgen.task_vectors import TaskVectors
@@ -163,6 +164,7 @@ class TaskWriter:
         self._stores = stores_in(self._block)  # other insertions are computed where they are read
         self._written: set[ir.Operation] = set()
         self._kept = _kept_tensors(self._block)
+        self._begun: dict[ir.Value, ir.Value] = {}  # of tensors, see `_begun_as`
 
     def write(self, number: Linear) -> None:
         """The task of this number."""
@@ -178,6 +180,7 @@ class TaskWriter:
         self._evaluator.enter(block)
         ops = [view.operation for view in block.operations]
         stores = [op for op in ops if op in self._stores and op.name == "tensor.insert_slice"]
+        boxes = SameBoxes(stores, self._kept, self._evaluator.offsets)
         if any(op.name == STAGE for op in ops):
             # what reads a stage must not move in front of the loops that compute it
             e.guard = e.depth
@@ -188,7 +191,7 @@ class TaskWriter:
                 self._branch(op)
             elif op.name == "tensor.insert_slice":
                 if op in self._stores and op not in self._written:
-                    same = (o for o in stores if self._same_box(o, op))
+                    same = boxes.of(op)
                     self._store([o for o in same if o == op or self._may_join(o, op)])
             elif op.name == "vector.transfer_write":
                 self._store_vector(op)
@@ -311,19 +314,6 @@ class TaskWriter:
         return Buffer(in_workspace(self._e, offset), shape, element, False)
 
     # -- register tiles
-    def _same_box(self, op: ir.Operation, other: ir.Operation) -> bool:
-        """Whether two insertions are of the same box, into different results."""
-        if op == other:
-            return True
-        if op.operands[1] == other.result:
-            return False
-        if op.result in self._kept or other.result in self._kept:
-            return False
-        offsets = self._evaluator.offsets
-        return shape_of(op.operands[0]) == shape_of(other.operands[0]) and (
-            offsets(op) == offsets(other)
-        )
-
     def _may_join(self, op: ir.Operation, first: ir.Operation) -> bool:
         """Whether an insertion can be written where an earlier one of its block is: it needs none
         of what that one stores, or what is stored between them.
@@ -369,10 +359,20 @@ class TaskWriter:
         stage = self._kept.get(op.result)
         if stage is not None:
             return Tiling.of_loops(stage, (), integers(op, "static_sizes"))
-        memory = defining(_begun_as(op.result))
+        memory = defining(self._begun_as(op.result))
         if memory is None or VECTOR_DIM not in memory.attributes:
             return self._tiling
         return replace(self._tiling, vector_dim=integer(memory, VECTOR_DIM))
+
+    def _begun_as(self, value: ir.Value) -> ir.Value:
+        """What a tensor was before any tile was put into it."""
+        later = []  # of a chain of insertions each asks: all that was walked is known for the next
+        while value not in self._begun and (before := _before(value)):
+            later.append(value)
+            value = before[0]
+        found = self._begun.get(value, value)
+        self._begun.update(dict.fromkeys(later, found))
+        return found
 
     def _store_vector(self, op: ir.Operation) -> None:
         """What a body that computes with vectors of its own puts into a tensor."""
@@ -399,26 +399,18 @@ def _kept_tensors(block: ir.Block) -> dict[ir.Value, ir.Operation]:
     return found
 
 
-def _begun_as(value: ir.Value) -> ir.Value:
-    """What a tensor was before any tile was put into it."""
-    while before := _before(value):
-        value = before[0]
-    return value
-
-
 def _before(value: ir.Value) -> Sequence[ir.Value]:
     """What a tensor was before the last tiles, or loop or branch with tiles, were put into it; ()
     of another one than such a tensor.
     """
     if isinstance(value.owner, ir.Block):
-        block, loop = value.owner, value.owner.owner.operation
-        number = list(block.arguments).index(value)
-        return [loop.operands[2 + number]] if loop.name == "scf.for" else ()
+        loop = value.owner.owner.operation
+        return [loop.operands[2 + value.arg_number]] if loop.name == "scf.for" else ()
     op = value.owner.operation
     if op.name in ("tensor.insert_slice", "vector.transfer_write"):
         return [op.operands[1]]
     if op.name not in ("scf.for", "scf.if"):
         return ()
-    number = list(op.results).index(value)
+    number = value.result_number
     last = [list(region.blocks[0].operations)[-1].operation for region in op.regions]
     return [*(each.operands[number] for each in last), *list(op.operands)[3 + number :][:1]]

@@ -104,6 +104,11 @@ class TensorExpr:
     abreast: int = -1
 
     @cached_property
+    def distinct_inputs(self) -> frozenset[TensorAccess]:
+        """The inputs, to ask whether an access is of one: of a concatenation they are many."""
+        return frozenset(self.inputs)
+
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         return tuple(axis.size for axis in self.axes)
 

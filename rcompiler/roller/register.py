@@ -235,9 +235,14 @@ class RegisterModel:
         """Loads of a tile, once for all steps."""
         return sum(
             accumulators * self._slots(access) if self.vector.axis in access.axes() else 1.0
-            for access in self.expr.inputs
-            if access not in self.space.streams
+            for access in self._read_once
         )
+
+    @cached_property
+    def _read_once(self) -> list[TensorAccess]:
+        """What a reduction step reads nothing of."""
+        streams = set(self.space.streams)  # of a concatenation of many parts a long list
+        return [access for access in self.expr.inputs if access not in streams]
 
     def _tail(self, partial: int) -> float:
         """Cycles until a row is combined across its lanes, where all that is left waits for that;

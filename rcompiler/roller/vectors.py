@@ -71,9 +71,9 @@ def load_slots(
     stride = access.stride(axis, lanes, expr.axes[axis].size)
     if stride in (0, 1):
         return 1.0
-    if stride == 2 and device.is_cpu and access in expr.inputs and access.itemsize >= WORD:
+    if stride == 2 and device.is_cpu and access in expr.distinct_inputs and access.itemsize >= WORD:
         return min(float(lanes), _EVERY_OTHER)
-    if stride is not None and not expr.reduction and access in expr.inputs:
+    if stride is not None and not expr.reduction and access in expr.distinct_inputs:
         rows = [p for p in expr.parallel if turns(expr, access, p, axis, lanes)]
         if rows:
             vectors = max(min(expr.axes[row].size, lanes) for row in rows)
