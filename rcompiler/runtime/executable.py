@@ -174,6 +174,9 @@ class Executable(HeldModel, Stateful):
         # Loops, as a comprehension is one more call; arrays are kept because some are copies.
         count = len(args)
         if kwargs or count != self._count or (count == 1 and type(args[0]) is not _Array):
+            if self._buffers is not None and not kwargs:
+                if (found := self._buffers.call(args)) is not None:
+                    return found
             args = tuple(call_arguments(self.inputs, args, kwargs))
             if self._sized is not None:
                 return self._call_sized(self._sized, args)
@@ -201,9 +204,8 @@ class Executable(HeldModel, Stateful):
         if self._stays:
             if self._buffers is None:
                 given = self._artifact, self._parameters, self._checks, sized.beyond
-                self._buffers = SizedBuffers(*given)
-            found = self._buffers.call(args, self._launcher.run, self._table)
-            if found is not None:
+                self._buffers = SizedBuffers(*given, self._launcher.run, self._table)
+            if (found := self._buffers.call(args)) is not None:
                 return found
         kept, bases, layout = sized.take(args)
         made = [new() for new in self._makes]

@@ -12,6 +12,7 @@ certificate too, is checked as it is of a file with that program alone.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -238,7 +239,7 @@ def smallest(
     def bound(number: int) -> tuple[int, ...]:
         tops = [top for _, top in programs[number]]
         # the work of a packed program is in its rows, whatever the longest request is
-        return tuple(tops) if packed else (int(np.prod(tops, dtype=object)),)
+        return tuple(tops) if packed else (math.prod(tops),)
 
     return min(found, key=lambda number: (bound(number), number)) if found else None
 

@@ -15,8 +15,9 @@ from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import Results, address
 from rcompiler.runtime.outputs import Outputs
+from rcompiler.runtime.program import Tensor
 from rcompiler.runtime.sizes import is_plain
-from rcompiler.support.extent import Extent
+from rcompiler.support.extent import Extent, Symbol
 
 _MOST_LAYOUTS = 1 << 10  # that are kept
 # Bytes of a result of which a part at the start is there, up to which a copy of it takes less time
@@ -25,6 +26,7 @@ _COPIED = 16 << 10
 
 # Bytes of the buffers of one model; new memory for more takes little of the time of a call.
 _MOST = 64 << 20
+_Array = np.ndarray  # a name that the path of every call looks up
 
 Sizes = tuple[int, ...]
 Box = tuple[slice, ...]
@@ -53,13 +55,16 @@ class _Made(NamedTuple):
 class _Layout(NamedTuple):
     """What follows from sizes. taken: numbers of the arguments that are read where they lie; bases:
     all addresses, of which those of `taken` and of new results are to be replaced; sizes: keeps
-    what is told of sizes."""
+    what is told of sizes; table: of all addresses, where none is to be replaced, and parts: what
+    then is copied out of buffers."""
 
-    copied: tuple[_Copied, ...]
-    taken: tuple[int, ...]
-    made: tuple[_Made, ...]
-    bases: tuple[int, ...]
+    copied: Sequence[_Copied]
+    taken: Sequence[int]
+    made: Sequence[_Made]
+    bases: Sequence[int]
     sizes: np.ndarray
+    table: bytes | None
+    parts: Sequence[np.ndarray]
 
 
 class SizedBuffers:
@@ -74,21 +79,37 @@ class SizedBuffers:
         parameters: Sequence[Parameter],
         checks: IndexChecks,
         beyond: Any,
+        run: Callable[[bytes], None],
+        table: Callable[..., bytes],
     ) -> None:
         """parameters: of all inputs. checks: of indices that the model computes. beyond: what is
         written behind arguments at first; no result depends on it, nor on what is left of others.
+        run: one inference with a table of base addresses. table: makes one of the addresses of
+        inputs, sizes, results and answers.
 
         Raises DeviceError where there is no memory.
         """
-        given = artifact.given
-        self._parameters, self._outputs = parameters[: len(given)], artifact.outputs
+        own = parameters[: len(artifact.given)]
+        kinds: dict[object, int] = {}  # many tensors have one shape
+
+        def kind(tensor: Tensor) -> int:
+            return kinds.setdefault((tensor.shape, tensor.extents), len(kinds))
+
+        self._given = [(parameter, kind(parameter.tensor)) for parameter in own]
+        self._returned = [
+            (tensor, kind(tensor), Results(tensor.shape, tensor.numpy_dtype()).new)
+            for tensor in artifact.outputs
+        ]
+        every = [*artifact.given, *artifact.outputs]
+        first = [next(t for t in every if kind(t) == number) for number in [*kinds.values()]]
+        self._kinds = [_Kind(tensor, artifact.sizes) for tensor in first]
         self._symbols = artifact.sizes
-        self._tellers = [_teller(self._parameters, symbol.name) for symbol in self._symbols]
-        self._checks, self._answers = checks, checks.new()
+        self._tellers = [_teller(own, symbol.name) for symbol in self._symbols]
+        self._checks, self._answers = checks if checks else None, checks.new()
+        self._run, self._table, self._count = run, table, len(own)
         self._beyond = beyond
         self._in: dict[int, tuple[np.ndarray, int]] = {}  # those that a call has needed
         self._out: dict[int, tuple[np.ndarray, int]] = {}
-        self._new = [Results(t.shape, t.numpy_dtype()).new for t in self._outputs]
         self._names = tuple(tensor.name for tensor in artifact.returned)
         self._layouts: dict[Sizes, _Layout] = {}
         self._free = Lock()
@@ -105,119 +126,155 @@ class SizedBuffers:
             and all(parameter.filled is None for parameter in parameters)
         )
 
-    def call(
-        self, args: Sequence[Any], run: Callable[[bytes], None], table: Callable[..., bytes]
-    ) -> Outputs[np.ndarray] | None:
+    def call(self, args: Sequence[Any]) -> Outputs[np.ndarray] | None:
         """The results; None where another call has the buffers, or an argument is not as expected.
 
         Args:
             args: a value for each input of the model, in order.
-            run: one inference with a table of base addresses.
-            table: makes one of the addresses of inputs, sizes, results and answers.
 
         Raises:
             RangeError: an index leads out of its tensor.
-            DeviceError: there is no memory; as of `run`.
+            DeviceError: there is no memory; or as of `run`.
         """
-        if not self._free.acquire(blocking=False):
+        if not self._free.acquire(False):
             return None
         try:
-            return self._run(args, run, table)
+            try:
+                sizes = tuple([args[number].shape[axis] for number, axis in self._tellers])
+            except (AttributeError, IndexError, TypeError):
+                return None
+            layout = self._layouts.get(sizes) or self._layout(sizes)
+            if layout is None or len(args) != self._count:
+                return None
+            for number, shape, dtype, part, check in layout.copied:
+                value = args[number]
+                if type(value) is not _Array or value.shape != shape or value.dtype is not dtype:
+                    return None
+                if check is not None:
+                    check(value)
+                part[...] = value
+            results: Outputs[np.ndarray] = Outputs()
+            results.names = self._names
+            if layout.table is None:
+                self._with_others(layout, args, results)
+            else:
+                self._launch(layout.table)
+                for part in layout.parts:
+                    results.append(part.copy())
+            return results
         finally:
             self._free.release()
 
-    def _run(
-        self, args: Sequence[Any], run: Callable[[bytes], None], table: Callable[..., bytes]
-    ) -> Outputs[np.ndarray] | None:
-        try:
-            sizes = tuple([args[number].shape[axis] for number, axis in self._tellers])
-        except (AttributeError, IndexError, TypeError):
-            return None
-        layout = self._layouts.get(sizes) or self._layout(sizes)
-        if layout is None:
-            return None
-        for number, shape, dtype, part, check in layout.copied:
-            value = args[number]
-            if type(value) is not np.ndarray or value.shape != shape or value.dtype is not dtype:
-                return None
-            if check is not None:
-                check(value)
-            part[...] = value
+    def _with_others(
+        self, layout: _Layout, args: Sequence[Any], results: Outputs[np.ndarray]
+    ) -> None:
+        """Run where not all arguments and results are in buffers."""
         bases, kept = [*layout.bases], []
         for number in layout.taken:
-            array, bases[number] = self._parameters[number].take(args[number])
+            array, bases[number] = self._given[number][0].take(args[number])
             kept.append(array)
-        results: Outputs[np.ndarray] = Outputs()
-        results.names = self._names
         for base, place, new, box in layout.made:
             if place is None:
                 array, bases[base] = new()
                 results.append(array if box is None else array[box])
             else:
                 results.append(place)
-        run(table(*bases))
-        if self._checks:
-            self._checks.look(self._answers)
+        self._launch(self._table(*bases))
         for number, each in enumerate(layout.made):
             if each.place is not None:
                 results[number] = each.place.copy()
-        return results
+
+    def _launch(self, table: bytes) -> None:
+        self._run(table)
+        if self._checks is not None:
+            self._checks.look(self._answers)
 
     def _layout(self, sizes: Sizes) -> _Layout | None:
         """What follows from sizes; None where one is outside of its range."""
-        told = zip(sizes, self._symbols, strict=True)
-        if not all(type(n) is int and s.low <= n <= s.high for n, s in told):
-            return None
-        counts = {s.name: n for s, n in zip(self._symbols, sizes, strict=True)}
-        shapes: dict[Any, Sizes] = {}  # many tensors of a model have one
-
-        def shape_of(tensor: Any) -> Sizes:
-            key = tensor.shape, tensor.extents
-            if key not in shapes:
-                shapes[key] = tensor.shape_at(counts)
-            return shapes[key]
-
-        told_sizes = np.array(sizes, np.int64)
-        copied, taken, bases = [], [], []
-        for number, p in enumerate(self._parameters):
-            shape = shape_of(p.tensor) if p.tensor.extents else p.shape
-            if shape == p.shape:
+        for size, symbol in zip(sizes, self._symbols, strict=True):
+            if type(size) is not int or not symbol.low <= size <= symbol.high:
+                return None
+        parts = [kind.part(sizes) for kind in self._kinds]
+        told = np.array(sizes, np.int64)
+        copied: list[_Copied] = []
+        taken: list[int] = []
+        bases: list[int] = []
+        for number, (parameter, kind) in enumerate(self._given):
+            shape, box, _ = parts[kind]
+            if box is None:
                 taken.append(number)
                 bases.append(0)
                 continue
             if number not in self._in:
-                self._in[number] = _buffer(p.shape, p.dtype, self._beyond)
+                self._in[number] = _buffer(parameter.shape, parameter.dtype, self._beyond)
             buffer, start = self._in[number]
-            check = None if p.indices is None else p.check_range
-            part = buffer[tuple(map(slice, shape))]
-            copied.append(_Copied(number, shape, p.dtype, part, check))
+            check = None if parameter.indices is None else parameter.check_range
+            copied.append(_Copied(number, shape, parameter.dtype, buffer[box], check))
             bases.append(start)
-        bases += [address(told_sizes) + 8 * n for n in range(len(sizes))]
-        made = []
-        for number, tensor in enumerate(self._outputs):
-            shape = shape_of(tensor) if tensor.extents else tensor.shape
-            box = None if shape == tensor.shape else tuple(map(slice, shape))
-            place: np.ndarray | None = None
+        place = address(told)
+        bases += range(place, place + told.nbytes, told.itemsize)
+        made: list[_Made] = []
+        for number, (tensor, kind, new) in enumerate(self._returned):
+            _, box, at_start = parts[kind]
+            part: np.ndarray | None = None
             start = 0
-            if box is not None and (tensor.nbytes <= _COPIED or not _at_start(box, tensor.shape)):
+            if box is not None and (tensor.nbytes <= _COPIED or not at_start):
                 if number not in self._out:
                     self._out[number] = _buffer(tensor.shape, tensor.numpy_dtype(), None)
                 buffer, start = self._out[number]
-                place = buffer[box]
-            made.append(_Made(len(bases), place, self._new[number], box))
+                part = buffer[box]
+            made.append(_Made(len(bases), part, new, box))
             bases.append(start)
         bases += self._answers.addresses
         if len(self._layouts) >= _MOST_LAYOUTS:
             self._layouts.clear()
-        layout = _Layout(tuple(copied), tuple(taken), tuple(made), tuple(bases), told_sizes)
+        out = [each.place for each in made if each.place is not None]
+        fixed = not taken and len(out) == len(made)  # all addresses are known
+        packed = self._table(*bases) if fixed else None
+        layout = _Layout(copied, taken, made, bases, told, packed, out)
         self._layouts[sizes] = layout
         return layout
 
 
-def _at_start(box: Box, shape: Sizes) -> bool:
-    """Whether a part of an array is one piece of memory at its start."""
-    cut = [axis for axis, (part, n) in enumerate(zip(box, shape, strict=True)) if part.stop < n]
-    return all(n == 1 for n in shape[: max(cut, default=0)])
+class _Kind:
+    """Tensors of one shape, of which a part is there."""
+
+    def __init__(self, tensor: Tensor, symbols: Sequence[Symbol]) -> None:
+        self._tensor, self._names = tensor, [symbol.name for symbol in symbols]
+        self._whole = tensor.shape, None, True
+        # of axes that are one size and a number, these; of any other there is no quick way
+        self._quick: list[tuple[int, int, int]] | None = []
+        for axis, extent in enumerate(tensor.extents):
+            if extent is None:
+                continue
+            symbol = extent.symbols[0]
+            more = extent - Extent.of(symbol)
+            if isinstance(more, Extent):
+                self._quick = None
+                break
+            self._quick.append((axis, self._names.index(symbol.name), more))
+
+    def part(self, sizes: Sizes) -> tuple[Sizes, Box | None, bool]:
+        """The shape for some sizes, the part that is there, None for all, and whether that is one
+        piece of memory.
+
+        Raises ArtifactError where the shape is beyond the bounds.
+        """
+        bound = self._tensor.shape
+        if self._quick is None:
+            shape = self._tensor.shape_at(dict(zip(self._names, sizes, strict=True)))
+        else:
+            axes = [*bound]
+            for axis, number, more in self._quick:
+                axes[axis] = size = sizes[number] + more
+                if not 0 <= size <= bound[axis]:
+                    self._tensor.shape_at(dict(zip(self._names, sizes, strict=True)))
+            shape = tuple(axes)
+        if shape == bound:
+            return self._whole
+        ends = zip(shape, bound, strict=True)
+        last = max(axis for axis, (size, most) in enumerate(ends) if size < most)
+        return shape, tuple(map(slice, shape)), all(size == 1 for size in bound[:last])
 
 
 def _teller(parameters: Sequence[Parameter], name: str) -> tuple[int, int]:

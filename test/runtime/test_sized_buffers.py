@@ -76,7 +76,7 @@ def test_a_call_that_meets_another_does_without(model):
     given = arguments(3, 4)
     check(model(*given), *given)
     with model._buffers._free:
-        assert model._buffers.call(given, None, None) is None
+        assert model._buffers.call(given) is None
         check(model(*given), *given)
 
 
