@@ -74,6 +74,15 @@ def test_wide_products(type_, wide):
     np.testing.assert_array_equal(got, wrapped(want, WIDTHS[wide]))
 
 
+@pytest.mark.parametrize("place, length", [(0, 4), (3, 5), (28, 8), (31, 1), (0, 32), (5, 0)])
+def test_signed_fields_are_extended_by_their_own_highest_bit(place, length):
+    a = random_numbers(np.int32)
+    got = evaluate(f"bfe.s32 %d, %a, {place}, {length};", np.int32, a)
+    fields = [(x >> place) & ((1 << length) - 1) for x in a.tolist()]
+    want = [x - (1 << length if length and x >> length - 1 else 0) for x in fields]
+    np.testing.assert_array_equal(got, want)
+
+
 def test_division_by_zero_gives_all_ones():
     zero = np.zeros(8, np.uint32)
     assert (evaluate("div.u32 %d, %a, %b;", np.uint32, U32, zero) == 0xFFFFFFFF).all()

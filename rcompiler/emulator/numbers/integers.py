@@ -126,12 +126,12 @@ def reverse(a: Array) -> Array:
 
 
 def extract(a: Array, position: Array, length: Array) -> Array:
-    """Bit field; signed ones are extended by their highest bit."""
+    """Bit field; signed ones are extended by their highest bit, or by that of `a` beyond it."""
     width = _bits(a)
     position = position & np.uint32(255)
     length = np.minimum(length & np.uint32(255), np.uint32(width))
     unsigned = a.view(f"u{width // 8}")
-    field = shift_right(unsigned, position)
+    field = np.asarray(shift_right(a, position)).view(unsigned.dtype)
     mask = ~shift_left(np.full_like(field, ~field.dtype.type(0)), length)
     field = field & mask
     if a.dtype.kind == "u":
