@@ -11,7 +11,7 @@ from rcompiler.codegen.cpu import Target, compile_object
 from rcompiler.codegen.link import link
 from rcompiler.codegen.relocatable import parse
 from rcompiler.errors import ArtifactError, CompilerError
-from rcompiler.runtime.image import LoadedImage
+from rcompiler.runtime.image import PAGE, Image, LoadedImage
 
 TARGET = Target.named("x86-64")
 MATH = """module {
@@ -52,6 +52,47 @@ def test_calls_tables_and_data_across_objects_run():
     assert x[0] == pytest.approx(np.exp(0.5) * 3.5, rel=1e-6)
     count = ctypes.CFUNCTYPE(ctypes.c_int64)(loaded.function("count"))
     assert [count(), count()] == [8, 9]
+
+
+def counting(name: str) -> bytes:
+    """A function that counts its calls in memory that begins as zeros."""
+    text = f"""module {{
+      llvm.mlir.global @{name}_calls(0 : i64) : i64
+      llvm.func @{name}() -> i64 {{
+        %c = llvm.mlir.addressof @{name}_calls : !llvm.ptr
+        %v = llvm.load %c : !llvm.ptr -> i64
+        %1 = llvm.mlir.constant(1 : i64) : i64
+        %w = llvm.add %v, %1 : i64
+        llvm.store %w, %c : i64, !llvm.ptr
+        llvm.return %w : i64 }} }}"""
+    return compile_object(text, TARGET)
+
+
+def test_zeros_of_several_objects_lie_apart():
+    image = link([counting("one"), counting("two")])
+    assert image.memory >= len(image.content) + 16
+    loaded = LoadedImage(image)
+    one, two = (ctypes.CFUNCTYPE(ctypes.c_int64)(loaded.function(name)) for name in ("one", "two"))
+    assert [one(), one(), two(), one(), two()] == [1, 2, 1, 3, 2]
+
+
+def test_addresses_that_begin_a_page_are_in_what_the_loader_fills():
+    """The table of functions ends with a page, and that of addresses begins with the next one."""
+
+    def linked(padding: int) -> Image:
+        pad = f"""
+  llvm.mlir.global constant @pad(dense<1> : tensor<{padding}xi8>) {{alignment = 8 : i64}}
+    : !llvm.array<{padding} x i8>"""
+        padded = SCALE.replace("module {", f"module {{{pad}")
+        return link([compile_object(text, TARGET) for text in (MATH, padded)])
+
+    def end(image: Image) -> int:
+        return image.slots + 8 * len(image.externals)
+
+    image = linked(8 + -end(linked(8)) % PAGE)
+    assert end(image) % PAGE == 0
+    places = [place for place, _ in image.relatives]
+    assert places and max(places) + 8 <= image.text + image.rodata
 
 
 def test_linking_twice_gives_equal_images():

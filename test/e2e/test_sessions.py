@@ -192,6 +192,20 @@ def test_bound_arrays_are_read_and_written_where_they_lie(ort):
         x += 1
 
 
+def test_an_output_may_be_bound_to_other_memory(ort):
+    found, x = session(ort, sums((4, 3))), X.copy()
+    bound = found.io_binding()
+    for name in ("x", "y"):
+        bound.bind_cpu_input(name, x)
+    outs = [ort.OrtValue.ortvalue_from_shape_and_type([4, 3], np.float32) for _ in range(2)]
+    for out in outs:
+        bound.bind_ortvalue_output("total", out)
+        found.run_with_iobinding(bound)
+        x += 1
+    for number, out in enumerate(outs):
+        np.testing.assert_array_equal(out.numpy(), 2 * (X + number))
+
+
 def test_memory_is_bound_by_its_address(ort):
     """Also where it starts at no multiple of 64 bytes, and after the shapes have changed."""
     found = session(ort)

@@ -234,6 +234,18 @@ def test_models_share_a_state():
         one.share_state(other)
 
 
+def test_models_share_states_that_they_have_in_different_orders():
+    """One of the two is in place, and one has two buffers."""
+    one, other = (
+        compiled(RNN.replace("float[4,8] h, int64[1] n", order))
+        for order in ("float[4,8] h, int64[1] n", "int64[1] n, float[4,8] h")
+    )
+    assert [*other.state] == [*reversed([*one.state])]
+    other.share_state(one)
+    turns = iter([other, one, other, other, one])
+    goes_on(lambda x: next(turns)(x, W)["y"], one.state)
+
+
 def test_models_on_different_devices_share_nothing():
     one, other, third = (compiled(target=target) for target in (*TARGETS, TARGETS[1]))
     for mine, theirs in ((one, other), (other, one), (other, third)):

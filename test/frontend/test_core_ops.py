@@ -274,6 +274,32 @@ def test_cropped_rows_are_as_long_as_the_result(run):
     np.testing.assert_array_equal(got[0], np.ceil(places.round(9)))
 
 
+def test_cubic_weights_of_what_is_outside_are_left_out(run):
+    """Also those of the first element behind the end."""
+    x, none = np.float32([3, -1, 4, 2]), np.float32([])
+    right = []
+    for at in (np.arange(8) + 0.5) / 2 - 0.5:
+        near = math.floor(at) + np.arange(-1, 3)
+        far = np.abs(near - at)
+        cubic = np.where(far <= 1, (1.25 * far - 2.25) * far**2 + 1, 0)
+        cubic = np.where((1 < far) & (far < 2), ((-0.75 * far + 3.75) * far - 6) * far + 3, cubic)
+        inside = (near >= 0) & (near < 4)
+        right.append((x[near[inside]] * cubic[inside]).sum() / cubic[inside].sum())
+    y, _ = run(
+        "Resize", x, none, np.float32([2]), values=[1, 2], mode="cubic", exclude_outside=1
+    )  # fmt: skip
+    np.testing.assert_allclose(y, right, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "pads, right", [([0, 1], [2, 3, 4, 5, 11 / 3]), ([2, 0], [1 / 3, 1, 2, 3, 4, 5])]
+)
+def test_padding_at_one_end_counts_in_averages(run, pads, right):
+    x = np.arange(1, 7, dtype=np.float32).reshape(1, 1, 6)
+    y, _ = run("AveragePool", x, kernel_shape=[3], pads=pads, count_include_pad=1)
+    np.testing.assert_allclose(y[0, 0], right, rtol=1e-6)
+
+
 def test_slices_backward_along_some_axes_only(run):
     """The others are cut: their extents are not those of the operand."""
     x = np.arange(7 * 6 * 5, dtype=np.float32).reshape(7, 6, 5)

@@ -39,6 +39,13 @@ TWICE = (
   %w = tensor.extract %a3[%i, %c1] : tensor<8x4xf32>
   %a2 = tensor.insert %w into %a3[%i, %c1] : tensor<8x4xf32>"""
 )
+THEN_ONE_BEFORE = (
+    ROWS.replace("%a2 =", "%a3 =")
+    + """
+  %k = arith.muli %i, %c0 : index
+  %w = tensor.extract %a3[%k, %c1] : tensor<8x4xf32>
+  %a2 = tensor.insert %w into %a3[%i, %c1] : tensor<8x4xf32>"""
+)
 RUNNING = """
   %zero = arith.constant 0.0 : f32
   %a2, %last = scf.for %j = %c0 to %c4 step %c1 iter_args(%b = %a, %sum = %zero)
@@ -116,6 +123,7 @@ def parsed():
         (ROWS, 7, []),  # a row is left over
         (ONE_BEFORE, 8, []),
         (NESTED_BEFORE, 8, []),
+        (THEN_ONE_BEFORE, 8, []),  # of what the loop inside has made
     ],
 )
 def test_iterations_with_slabs_of_their_own(parsed, body, count, dims):

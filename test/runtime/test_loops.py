@@ -60,6 +60,16 @@ def flat(program: Program) -> Program:
     return dataclasses.replace(program, streams=tuple(map(written_out, program.streams)))
 
 
+def test_threads_without_work_meet_at_each_barrier_of_a_loop():
+    """A program for two EUs, and one for one EU, which doubles a value again and again."""
+    loop = [double((ARENA, 0), (ARENA, 0)), ("barrier",), ("repeat", TURNS, 11, [])]
+    stream = sm.stream_of(double(IN, (ARENA, 0)), *loop, double((ARENA, 0), OUT))
+    alone = Program("alone", (stream,), (), (("first", *["turn"] * TURNS, "last"),))
+    model = Executable(artifact(sm.two_steps(2), alone), 2, wait_limit_s=2)
+    for k in range(3):
+        assert np.array_equal(model(X * np.float32(k))[0], X * k * 2 ** (TURNS + 2))
+
+
 def test_a_loop_is_read_as_it_is_written_out():
     even = sm.stream_of(*(step for i in range(TURNS) for step in turn(2 * i)))
     assert np.array_equal(written_out(ping_pong().streams[1]), even)

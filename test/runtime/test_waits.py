@@ -11,7 +11,7 @@ from rcompiler.errors import DeviceError
 from rcompiler.runtime import control
 from rcompiler.runtime.artifact import Program
 from rcompiler.runtime.executable import Executable
-from rcompiler.runtime.tables import EXTERNAL, instructions
+from rcompiler.runtime.tables import ARENA, CONSTANTS, EXTERNAL, instructions
 
 X = np.ones(sm.N, np.float32)
 RUN = ("run", sm.TWICE, 0, sm.N, 1, [(EXTERNAL, 0), (EXTERNAL + 1, 0)])
@@ -63,6 +63,28 @@ def test_an_eu_that_misses_a_barrier_is_reported():
     stream[place] = control.END
     with pytest.raises(DeviceError, match="EU 0.*waits for 1 more EU.s. at a barrier"):
         model(X)
+
+
+def test_after_a_barrier_that_failed_the_next_ones_are_waited_at():
+    """EU 1 takes long before it comes: what EU 0 reads too early is wrong."""
+    scale = [(EXTERNAL, 0), (CONSTANTS, 0), (ARENA, 0)]
+    double, half = [(ARENA, 0), (EXTERNAL + 1, 0)], sm.N // 2
+    slow = ("run", sm.SLOW, 0, half, 1, [(EXTERNAL, 0), (EXTERNAL + 1, 0)])
+    streams = [
+        sm.stream_of(*first, ("run", sm.SCALE, at, half, 1, scale), ("barrier",),
+                     ("run", sm.TWICE, half - at, half, 1, double))
+        for at, first in ((0, []), (half, [slow]))
+    ]  # fmt: skip
+    program = Program("p", tuple(streams), (), (("mul", "add"), ("slow", "mul", "add")))
+    model = Executable(sm.artifact([program]), 2, wait_limit_s=LIMIT)
+    stream = model._launcher._process().team._shared.loaded.schedule.streams[1]
+    (place,) = [at for at, op, _ in instructions(stream) if op == control.BARRIER_OP]
+    stream[place] = control.END
+    with pytest.raises(DeviceError, match="at a barrier"):
+        model(X)
+    stream[place] = control.BARRIER_OP
+    for factor in (1, 2, 3):
+        assert np.array_equal(model(factor * X)[0], sm.expected(factor * X))
 
 
 def test_a_worker_that_never_comes_back_breaks_the_model():

@@ -456,3 +456,12 @@ def test_every_refusal_of_the_checker_has_a_case():
 def test_the_cases_are_right_but_for_what_they_change():
     for given in (facts(), facts(*BARRIER), facts(*HALVES), facts(*SERIAL, takers=2), pinned()):
         check(given)
+
+
+def test_tasks_that_write_common_elements_need_an_order():
+    """Each writes three of four elements: one after the other, or at the same time."""
+    three = Access((4,), 4, (DimAccess(0, 1, 0, 3),))
+    graph = chain([Kernel("k", (2,), (Access.whole((4,), 4),), (three,), 1.0)], [[-1]])
+    check(facts([("o0", 0, 2)], graph=graph))
+    with pytest.raises(Refused, match="'o0' may touch bytes while operator 'o0' needs them"):
+        check(facts([("o0", 0, 1)], [("o0", 1, 1)], graph=graph))

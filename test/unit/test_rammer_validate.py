@@ -129,6 +129,20 @@ def test_in_place_needs_the_kernels_word():
     refused(*over(), "clobber")
 
 
+def test_tasks_read_in_the_order_of_a_run_what_it_writes_over():
+    """o1 reads v0, and writes v1 a byte in front of it, or behind it."""
+    k = kernel("k", (4,), (4,), "t", itemsize=1)
+    graph = chain([k, k, k], [[-1], [0], [1]])
+    program = hand_made(graph, [("o0", 0, 4), ("o1", 0, 4), ("o2", 0, 4)])
+
+    def placed(**offsets: int):
+        buffers = (replace(b, offset=offsets.get(b.name, b.offset)) for b in program.buffers)
+        return replace(program, buffers=tuple(buffers))
+
+    validate([placed(v0=1, v1=0)], graph)  # each task over what the one before has read
+    refused(placed(v0=0, v1=1), graph, "clobber", "o1", "in place, writes")
+
+
 def two_results(reads: str):
     """An operator of two tasks and two results u, v of four bytes, and one that reads some."""
     k = kernel("k", (4,), (2,), "t", itemsize=1)

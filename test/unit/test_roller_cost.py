@@ -11,7 +11,14 @@ from rcompiler.device.cpu import cpu_device
 from rcompiler.device.model import ComputeUnit, MemoryLevel
 from rcompiler.device.target import find_device
 from rcompiler.roller.construct import promising
-from rcompiler.roller.cost import makespan, register_tiles, task_costs, unevenness
+from rcompiler.roller.cost import (
+    TaskCosts,
+    makespan,
+    register_tiles,
+    spans,
+    task_costs,
+    unevenness,
+)
 from rcompiler.roller.cycles import InstructionCounts, blend, bounds
 from rcompiler.roller.expr import TensorAccess, TensorExpr, index, tensor_expr
 from rcompiler.roller.nest import Nest
@@ -284,6 +291,18 @@ def test_uneven_tasks_by_hand():
     tasks = np.array([2])
     assert makespan(tasks, 100.0, 1, 10.0, cut) == 220.0
     assert makespan(tasks, 100.0, 2, 10.0, cut) == pytest.approx(100 * 256 / 197 + 10)
+
+
+def test_an_instance_of_a_level_is_shared_by_its_own_eus_alone():
+    """Eight EUs have 200 GB/s together, one alone 100: of 16 at once each has 25, of four 50."""
+    l3 = replace(DEVICE.level("L3"), bandwidth=100.0, shared_bandwidth=200.0, shared_by=8)
+    memory = tuple(l3 if level.name == "L3" else level for level in DEVICE.memory)
+    device = replace(DEVICE, eus=16, memory=memory)
+    tasks, none = np.array([16, 4]), np.zeros(2)
+    times, in_parts = np.array([none, none + 100.0]), np.zeros(2, bool)
+    parts = ("compute", "L3")
+    costs = TaskCosts(none + 100.0, tasks, none, parts, times, 0 * times, none + 1, in_parts)
+    assert spans(costs, device, 16) - device.costs.hand_off_ns == pytest.approx([400, 200])
 
 
 def test_the_time_of_a_task_is_the_mean_of_all():
