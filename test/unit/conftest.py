@@ -5,5 +5,4 @@ sys.path alone.
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
