@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .steps import Step
 from .tree import Tree
 
 # What is installed of a checkout, and what says how.
@@ -27,6 +29,7 @@ _VARIABLES = (
 _OWN = {"RC_CHECK_CACHE", "RC_CACHE_DIR", "RC_TURNS", "PYTHONDONTWRITEBYTECODE"}
 # Programs that tests use where they are there.
 _PROGRAMS = ("cc", "gcc", "g++", "clang", "objdump", "chromium", "ptxas", "nvdisasm", "git")
+_INSTALL = ("pip", "install", "--quiet", "--disable-pip-version-check")
 Run = Callable[[str, list[str]], None]
 
 
@@ -55,26 +58,38 @@ class Environment:
 
     def make(self, tree: Tree, run: Run) -> None:
         """The virtual environment with all packages; kept while pyproject.toml and Python are the
-        same. The package is installed as users get it, anew when a file of it has changed.
+        same.
         """
-        mark, package = self.home / "venv" / "made-for", self.home / "venv" / "package"
+        mark = self.home / "venv" / "made-for"
         about = f"{_digest(tree.root / 'pyproject.toml')} {sys.version} {self.python}"
-        sources = tree.digest(
-            path for path in tree.hashes if path.split("/")[0] in PRODUCT or path in _PACKAGED
-        )
-        # setuptools would put files that are long gone into the package
-        shutil.rmtree(tree.root / "build" / "lib", ignore_errors=True)
-        pip = [str(self.bin / "python"), "-m", "pip", "install", "--quiet"]
-        pip.append("--disable-pip-version-check")
         if _text(mark) != about:
             shutil.rmtree(self.home / "venv", ignore_errors=True)
             run("environment", [self.python, "-m", "venv", str(self.home / "venv")])
-            run("packages", [*pip, ".[test]"])
+            self._forget_build(tree)
+            run("packages", [str(self.bin / "python"), "-m", *_INSTALL, ".[test]"])
+            self._package.write_text(_sources(tree))
             mark.write_text(about)
-        elif _text(package) != sources:
-            package.unlink(missing_ok=True)
-            run("package", [*pip, "--no-deps", "--force-reinstall", "."])
-        package.write_text(sources)
+
+    def package(self, tree: Tree) -> Step | None:
+        """What installs the package as users get it; None: it is installed with these files."""
+        if _text(self._package) == _sources(tree):
+            return None
+        self._package.unlink(missing_ok=True)
+        self._forget_build(tree)
+        command = shlex.join(["python", "-m", *_INSTALL, "--no-deps", "--force-reinstall", "."])
+        return Step("package", command, needed=True)
+
+    def has_package(self, tree: Tree) -> None:
+        """The step has passed."""
+        self._package.write_text(_sources(tree))
+
+    @property
+    def _package(self) -> Path:
+        return self.home / "venv" / "package"
+
+    def _forget_build(self, tree: Tree) -> None:
+        """setuptools would put files that are long gone into the package."""
+        shutil.rmtree(tree.root / "build" / "lib", ignore_errors=True)
 
     def key(self, tree: Tree) -> str:
         """A hash of all that may change what a step finds and is no file of the checkout, and of
@@ -129,6 +144,13 @@ def installer(tree: Tree) -> Run:
         subprocess.run(command, cwd=tree.root, env=apart, check=True)
 
     return run
+
+
+def _sources(tree: Tree) -> str:
+    """A hash of all that the installed package is made of."""
+    return tree.digest(
+        path for path in tree.hashes if path.split("/")[0] in PRODUCT or path in _PACKAGED
+    )
 
 
 def _digest(path: Path) -> str:

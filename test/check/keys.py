@@ -23,12 +23,12 @@ class Keys:
         self._around = environment.key(tree)
         self._turns = f"{tree.commit} {variables.get('RC_TURNS', '')}"
         self._facts = FactsOf(tree, environment.home / "facts.json")
-        self._reacher = Reacher(tree, self._facts)
+        self.reacher = Reacher(tree, self._facts)
 
     def of_step(self, step: Step) -> str | None:
         if not step.reads or step.by_commit:
             return None
-        reach = self._reacher.of([*step.entries]) if step.entries else Reach()
+        reach = self.reacher.of([*step.entries]) if step.entries else Reach()
         named = {
             path
             for path in self._tree.hashes
@@ -39,7 +39,7 @@ class Keys:
         return self._key(step.command, Reach(reach.files | named))
 
     def of_tests(self, file: str) -> str | None:
-        return self._key(file, self._reacher.of([file]))
+        return self._key(file, self.reacher.of([file]))
 
     def _key(self, name: str, reach: Reach) -> str | None:
         if self._tree.commit is None:

@@ -53,6 +53,8 @@ class Lanes:
             self._done.append(done)
             failed = f"FAILED with exit status {done.status}, " if done.status else ""
             self._say(f"== {step.name}: {failed}{done.seconds:.0f} s", output)
+            if step.needed and done.status:
+                return
 
     def _run(self, name: str, words: list[str]) -> tuple[Done, str]:
         begun = time.monotonic()

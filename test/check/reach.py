@@ -66,6 +66,11 @@ class Reacher:
             found |= self._closure(self._tree.hashes, frozenset(found))
         return Reach(frozenset(found - {_PRODUCT}), not self._askers.isdisjoint(found))
 
+    def beside(self, path: str) -> set[str]:
+        """Data and configuration that a file comes with, and files that it names."""
+        facts = self.facts(path) if path.endswith(".py") else None
+        return {*self._beside(path), *(self._opened(facts, path) if facts else ())}
+
     def imports(self, path: str) -> set[str]:
         """The files that one imports itself."""
         facts = self.facts(path) if path.endswith(".py") else None
@@ -178,14 +183,19 @@ class Reacher:
             yield from self._modules(module, name)
             if self._is_late(module, name):
                 yield _PRODUCT
-        if path not in self._product:
-            for place in facts.paths:
-                yield from self._at(place)
         for word in facts.words:
-            if "/" in word:
-                yield from self._at(self._tree.real(word.rstrip("/")))
-            elif word.startswith(PACKAGE + "."):
+            if word.startswith(PACKAGE + "."):
                 yield from self._modules(word, "")
+        yield from self._opened(facts, path)
+
+    def _opened(self, facts: Facts, path: str) -> Iterator[str]:
+        """The files that strings name, or that lie where a path leads: in the product only to what
+        comes with it, as it is installed elsewhere.
+        """
+        places = facts.paths if path not in self._product else ()
+        named = (self._tree.real(word.rstrip("/")) for word in facts.words if "/" in word)
+        for place in (*places, *named):
+            yield from self._at(place)
 
     def _at(self, place: str) -> Iterator[str]:
         if place in self._tree.hashes:

@@ -13,7 +13,8 @@ class Step:
     the files and folders (with a slash) that may change its outcome, with all that the `entries`,
     files of Python, can import. Where nothing is said to be read, it always runs.
     beside: it uses one core, and runs while others do. quick: it is a step of --changed, too.
-    by_commit: it tests something else with each commit, so it always runs.
+    by_commit: it tests something else with each commit, so it always runs. needed: where it fails,
+    no other step behind it can run.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Step:
     beside: bool = False
     quick: bool = False
     by_commit: bool = False
+    needed: bool = False
 
 
 STEPS = (

@@ -19,11 +19,11 @@ COMMAND = ("python", str(Path(__file__).with_name("recorded_pytest.py")))
 
 @dataclass(frozen=True)
 class Outcome:
-    """done: the step. counts: tests by outcome. seconds: of each file's tests, one after the other.
-    complete: the files whose tests all passed, and none was skipped.
+    """done: the step, if it ran. counts: tests by outcome. seconds: of each file's tests,
+    one after the other. complete: the files whose tests all passed, and none was skipped.
     """
 
-    done: Done
+    done: tuple[Done, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     complete: frozenset[str] = frozenset()
@@ -40,18 +40,20 @@ def test_files(tree: Tree) -> list[str]:
 
 
 def chosen(tree: Tree, arguments: Sequence[str]) -> list[str] | None:
-    """The files of tests that arguments of pytest name, which are all of them if there are none;
-    None: there are others among the arguments than files and folders, so that pytest alone knows.
+    """The units that arguments of pytest name, which are all files of tests if there are none:
+    files, also for folders, and single tests. None: there are other arguments, so that pytest alone
+    knows.
     """
-    wanted: set[str] = set()
+    wanted: list[str] = []
     every = test_files(tree)
     for argument in arguments:
-        path = os.path.normpath(argument)
-        inside = {file for file in every if file == path or file.startswith(path + "/")}
-        if argument.startswith("-") or not inside:
+        file, single, _ = argument.partition("::")
+        path = os.path.normpath(file)
+        inside = [each for each in every if each == path or each.startswith(path + "/")]
+        if argument.startswith("-") or not inside or (single and path not in inside):
             return None
-        wanted |= inside
-    return sorted(wanted) if arguments else every
+        wanted += [argument] if single else inside
+    return [*dict.fromkeys(wanted)] if arguments else every
 
 
 def run(
@@ -77,10 +79,10 @@ def run(
     try:
         found = json.loads(report.read_text())
     except (OSError, ValueError):  # it ended before its tests did
-        return Outcome(done)
+        return Outcome((done,))
     files = found["files"]
     return Outcome(
-        done,
+        (done,),
         found["counts"],
         {name: file["seconds"] for name, file in files.items()},
         frozenset(name for name, file in files.items() if file["complete"]),

@@ -179,10 +179,15 @@ def test_the_environment_is_made_anew_only_for_other_packages(fixed):
         return made[:]
 
     assert names(tree) == ["environment", "packages"]
-    assert names(tree) == []
+    assert names(tree) == [] and environment.package(tree) is None
     (tree.root / "build" / "lib").mkdir(parents=True)
     other = Tree(tree.root, {**tree.hashes, "rcompiler/roller.py": "another"}, COMMIT)
-    assert names(other) == ["package"] and not (tree.root / "build" / "lib").exists()
+    assert names(other) == []
+    assert environment.package(other).needed and not (tree.root / "build" / "lib").exists()
+    assert environment.package(tree), "it may be half installed"
+    environment.has_package(other)
+    assert environment.package(other) is None
+    assert environment.package(Tree(tree.root, {**other.hashes, "x.md": ""}, COMMIT)) is None
     (tree.root / "pyproject.toml").write_text("[project]")
     assert names(other) == ["environment", "packages"]
 

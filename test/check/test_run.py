@@ -49,15 +49,15 @@ TREE = Tree(
     [
         ([], ["test/e2e/test_c.py", "test/unit/b_test.py", "test/unit/test_a.py"]),
         (["test/unit"], ["test/unit/b_test.py", "test/unit/test_a.py"]),
-        (["./test/unit/", "test/e2e/test_c.py"], "all"),
-        (["test/unit/test_a.py::test_one"], None),
+        (["./test/e2e/", "test/unit/test_a.py"], ["test/e2e/test_c.py", "test/unit/test_a.py"]),
+        (["test/unit/test_a.py::test_one"], ["test/unit/test_a.py::test_one"]),
+        (["test/unit::test_one"], None),
         (["test/unit", "-k", "a"], None),
         (["test/nothing"], None),
     ],
 )
 def test_files_of_tests_are_known_where_arguments_name_nothing_else(arguments, expected):
-    found = suite.chosen(TREE, arguments)
-    assert found == (suite.test_files(TREE) if expected == "all" else expected)
+    assert suite.chosen(TREE, arguments) == expected
 
 
 FILES = {
@@ -81,18 +81,20 @@ def test_what_became_of_each_file(tmp_path, workers, capfdbinary, monkeypatch):
     monkeypatch.setattr(suite, "COMMAND", (PYTHON, *suite.COMMAND[1:]))
     arguments = ["--continue-on-collection-errors", workers, *FILES]
     found = suite.run(arguments, tmp_path, tmp_path, {})
-    assert found.done.status == 1
+    assert [each.status for each in found.done] == [1]
     assert found.complete == {"test_good.py"}
     assert found.counts == {"passed": 4, "failed": 3, "skipped": 2}
     assert found.seconds.keys() == FILES.keys()
     assert (tmp_path / "pytest.log").read_bytes() == capfdbinary.readouterr().out
-    assert suite.run([workers, "test_good.py"], tmp_path, tmp_path, {}).done.status == 0
+    [done] = suite.run([workers, "test_good.py"], tmp_path, tmp_path, {}).done
+    assert done.status == 0
 
 
 def test_pytest_that_cannot_begin(tmp_path, monkeypatch):
     monkeypatch.setattr(suite, "COMMAND", (PYTHON, *suite.COMMAND[1:]))
     found = suite.run(["--no-such-option"], tmp_path, tmp_path, {})
-    assert found.done.status == 4 and not found.counts and not found.complete
+    assert [each.status for each in found.done] == [4]
+    assert not found.counts and not found.complete
 
 
 def test_the_lines_at_the_end():
@@ -146,7 +148,8 @@ def checkout(tmp_path, monkeypatch):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     home.mkdir()
-    monkeypatch.setattr(Environment, "make", lambda *arguments: None)
+    for name in ("make", "package"):
+        monkeypatch.setattr(Environment, name, lambda *arguments: None)
     ok = "python -c pass"
     steps = (Step("style", ok, beside=True), Step("lit", ok, reads=("rcompiler/*",)))
     monkeypatch.setattr(runner, "STEPS", steps)
@@ -161,8 +164,9 @@ def checkout(tmp_path, monkeypatch):
 
     def tests(arguments, *places):
         files, now.hashes = [*arguments], now.hashes | now.meanwhile
+        done = (Done("pytest", now.status, 1.0, 1.0),)
         complete = frozenset(files if not now.status else ())
-        return suite.Outcome(Done("pytest", now.status, 1.0, 1.0), {"passed": 1}, {}, complete)
+        return suite.Outcome(done, {"passed": 1}, dict.fromkeys(files, 1.0), complete)
 
     monkeypatch.setattr(runner, "read", read)
     monkeypatch.setattr(runner.Lanes, "run", lanes)

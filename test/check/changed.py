@@ -1,0 +1,172 @@
+"""The tests that are nearest to a change: those that a few minutes are best spent on.
+
+They are of five kinds, of which each is a reason:
+  "changed"  files of tests that changed, or whose helpers, data or configuration did;
+  "imports"  those that import a changed file of the product, themselves or through a helper;
+  "named"    those that bear the name of a changed file, or of a pass that imports it;
+  "fault"    checks that find a seeded fault in a changed file (test/mutants);
+  "smoke"    a fixed set, which compiles, proves and runs small networks on all kinds of devices.
+Within a kind the cheapest come first, until the seconds are spent.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Any
+
+from .environment import PRODUCT
+from .reach import Reacher
+from .suite import test_files
+from .tree import Tree
+
+# What finds most of the seeded faults that nothing else here does: of the wide files, small cases.
+SMOKE = (
+    "test/unit/test_rammer_policy.py",
+    "test/e2e/test_edges.py",
+    "test/e2e/test_siblings.py",
+    "test/e2e/test_task_bodies.py",
+    "test/e2e/test_roots.py",
+    "test/e2e/test_feature_levels.py::test_models[mlp-cpu:v3]",
+    "test/e2e/test_feature_levels.py::test_models[mlp-cpu:x86-64]",
+    "test/e2e/test_gpu.py::test_any_order_of_blocks_gives_the_same_bits[mlp-0]",
+    "test/e2e/test_gpu.py::test_any_order_of_blocks_gives_the_same_bits[attention-0]",
+    "test/e2e/test_gpu.py::test_any_order_of_blocks_gives_the_same_bits[split-k-0]",
+)
+FAULTS = "test/mutants/pass_faults.py"
+_PASSES = "rcompiler/passes"
+_KINDS = ("smoke", "changed", "fault", "named", "imports")
+_UNKNOWN_S = 8.0  # of a file that has not run yet; a test alone takes a quarter
+_DIALECTS = ("rtask_", "vdevice_", "roller_", "rammer_", "gpu_to_")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """chosen: arguments of pytest, with the reason for each. left_out: those that take too long,
+    with their seconds.
+    """
+
+    chosen: Mapping[str, str]
+    left_out: Mapping[str, float]
+
+
+class Chooser:
+    """seconds: of files of tests, as far as they are known."""
+
+    def __init__(self, tree: Tree, reacher: Reacher, seconds: Mapping[str, float]) -> None:
+        self._tree, self._reacher, self._seconds = tree, reacher, seconds
+        self._near = {file: self._near_to(file) for file in test_files(tree)}
+
+    def choose(self, changed: Iterable[str], budget: float, faults: bool = True) -> Choice:
+        """The tests for a change of these files, in a number of seconds of tests.
+
+        faults: whether seeded faults may name checks, which those who judge by them leave out.
+        """
+        reasons = self.reasons({self._tree.real(path) for path in changed}, faults)
+        chosen, left_out, spent = dict[str, str](), dict[str, float](), 0.0
+        for test in sorted(reasons, key=lambda t: (_KINDS.index(reasons[t]), self.cost(t), t)):
+            spent += (cost := self.cost(test))
+            if spent <= budget or reasons[test] == "smoke":
+                chosen[test] = reasons[test]
+            else:
+                spent -= cost
+                left_out[test] = cost
+        whole = {test: why for test, why in chosen.items() if test.partition("::")[0] not in chosen}
+        whole |= {test: why for test, why in chosen.items() if "::" not in test}
+        return Choice(whole, left_out)
+
+    def cost(self, test: str) -> float:
+        """Seconds, as recorded or supposed."""
+        file, single, _ = test.partition("::")
+        return self._seconds.get(test, self._seconds.get(file, _UNKNOWN_S) / (4 if single else 1))
+
+    def reasons(self, changed: set[str], faults: bool) -> dict[str, str]:
+        """All tests that are near, whatever they take."""
+        found = dict.fromkeys(SMOKE, "smoke")
+        names = self._names(changed)
+        for file, near in self._near.items():
+            if near & changed:
+                own = not any(path.split("/")[0] in PRODUCT for path in near & changed)
+                found[file] = "changed" if own else "imports"
+            elif PurePosixPath(file).stem in names:
+                found[file] = "named"
+        if faults:
+            for path, check in self._checks:
+                if path in changed and check.partition("::")[0] not in found:
+                    found[check] = "fault"
+        return found
+
+    def _near_to(self, file: str) -> set[str]:
+        """What a file of tests reaches through files of tests, and the product's files that these
+        import themselves.
+        """
+        found, todo = set[str](), [file]
+        while todo:
+            path = todo.pop()
+            if path in found:
+                continue
+            found.add(path)
+            if path.startswith("test/") and path.endswith(".py"):
+                todo += self._reacher.imports(path)
+                todo += self._reacher.beside(path)
+        return found
+
+    def _names(self, changed: set[str]) -> set[str]:
+        """Names that tests of the changed files have, and of the passes that import them."""
+        passes = {path for path, imported in self._imported.items() if imported & changed}
+        found = set()
+        for path in passes | {p for p in changed if p.split("/")[0] in PRODUCT}:
+            pure = PurePosixPath(path)
+            found |= {f"test_{pure.stem}", f"test_{pure.parent.name}_{pure.stem}"}
+            for dialect in _DIALECTS:
+                found.add(f"test_{pure.stem.removeprefix(dialect)}")
+        return found
+
+    @cached_property
+    def _imported(self) -> dict[str, set[str]]:
+        """What each pass imports itself."""
+        passes = (p for p in self._tree.hashes if str(PurePosixPath(p).parent) == _PASSES)
+        return {p: self._reacher.imports(p) for p in passes if p.endswith(".py")}
+
+    @cached_property
+    def _checks(self) -> list[tuple[str, str]]:
+        """The file of each seeded fault, and the check of pytest that finds it."""
+        return [
+            (self._tree.real(f"rcompiler/{fault.file}"), f"test/{fault.check}")
+            for fault in seeded(self._tree)
+            if ".py" in fault.check
+        ]
+
+
+def seeded(tree: Tree) -> tuple[Any, ...]:
+    """The faults of test/mutants; none where there is no such file."""
+    if FAULTS not in tree.hashes:
+        return ()
+    spec = importlib.util.spec_from_file_location("pass_faults", tree.root / FAULTS)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    found: tuple[Any, ...] = module.FAULTS
+    return found
+
+
+def judge(tree: Tree, chooser: Chooser, budget: float) -> list[tuple[str, str, str]]:
+    """Of each seeded fault: its name, its check, and why that is chosen where the fault is all that
+    changes, or "" if it is not. Files for lit are all run.
+    """
+    found = []
+    for fault in seeded(tree):
+        path = tree.real(f"rcompiler/{fault.file}")
+        choice = chooser.choose([path], budget, faults=False).chosen
+        check = f"test/{fault.check}"
+        file = check.partition("::")[0]
+        reason = choice.get(check) or choice.get(file, "")
+        if file.endswith(".mlir"):
+            reason = "lit"
+        found.append((fault.name, fault.check, reason))
+    return found
