@@ -73,7 +73,7 @@ class Accumulators:
         if factors is not None and wide in ("f32", "f64"):
             a, b = (reader.body.widen(arguments[k]) for k in factors)
             return [e.fma(a, b, values[0])]
-        widened = element_of(generic.inits[0]) != wide
+        widened = generic.elements[len(generic.inputs)] != wide
         if generic.combiner is not None and (widened or generic.combiner in EXTREMES):
             wanted = [generic.combined]
             [value] = reader.body.values(generic.block, arguments + values, dims, lanes, wanted)

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
+from rcompiler.kernelgen.body_plan import BodyOp, BodyPlan
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.half_math import HalfMath
-from rcompiler.kernelgen.integer_range import keeps_number
 from rcompiler.kernelgen.narrowing import are_two_halves, cut_to_bytes
-from rcompiler.kernelgen.quotient import known_division, nearest, nearest_division, quotient
+from rcompiler.kernelgen.quotient import nearest, quotient
 from rcompiler.kernelgen.remainder import remainder
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.vector_math import VectorMath
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.element_types import BITS, element_name
+from rcompiler.linalg.element_types import BITS
 
 _CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 _CMPF = (
@@ -57,6 +57,10 @@ class BodyEvaluator:
         self._position = position
         self._math = VectorMath(emitter)
         self._halves = HalfMath(emitter)
+        self._ops: dict[ir.Operation, BodyOp] = {}
+        self._plans: dict[ir.Block, BodyPlan] = {}
+        self._partial: dict[tuple[ir.Block | ir.Value, ...], BodyPlan] = {}
+        self._scalars: dict[ir.Value, BodyPlan] = {}
 
     def run(
         self, block: ir.Block, arguments: list[Val], dims: list[Linear], lanes: int
@@ -64,8 +68,11 @@ class BodyEvaluator:
         """The values yielded by `block` for the given argument values and iteration-space
         coordinates.
         """
-        wanted = list(list(block.operations)[-1].operation.operands)
-        return self.values(block, arguments, dims, lanes, wanted)
+        plan = self._plans.get(block)
+        if plan is None:
+            wanted = list(list(block.operations)[-1].operation.operands)
+            plan = self._plans[block] = self._new_plan(block, wanted)
+        return self._values(plan, arguments, dims, lanes)
 
     def values(
         self,
@@ -76,66 +83,75 @@ class BodyEvaluator:
         wanted: list[ir.Value],
     ) -> list[Val]:
         """Some values of `block`, and no more of it than they need."""
-        env: dict[ir.Value, Val] = dict(zip(block.arguments, arguments, strict=True))
-        for view in block.operations:
-            op = view.operation
-            if op.name == "linalg.yield" or all(v in env for v in wanted):
-                break
-            if op.name == "linalg.index":
-                dim = ir.IntegerAttr(op.attributes["dim"]).value
-                env[op.result] = self._index(op, dims[dim], lanes)
-            elif op.name == "affine.apply":
-                known = {v: x.linear for v in op.operands if v in env and (x := env[v]).linear}
-                env[op.result] = self._index(op, self._position(op, known, lanes), lanes)
-            elif op.name == "tensor.extract":
-                env[op.result] = self._extract(env, op, lanes)
-            elif op.name == "arith.fptosi" and self._e.has_libm and nearest_division(op):
-                rounded = op.operands[0].owner.operation
-                env[op.result] = nearest(self._e, self._lookup(env, rounded.operands[0]))
-            else:
-                operands = [self._lookup(env, v) for v in op.operands]
-                env[op.result] = self.op(op, operands)
-        return [self._lookup(env, v) for v in wanted]
-
-    def _index(self, op: ir.Operation, position: Linear, lanes: int) -> Val:
-        """A position; one that only an affine.apply reads has no value of its own."""
-        if all(use.owner.operation.name == "affine.apply" for use in op.result.uses):
-            return Val("", "i64", lanes, position)
-        return self._e.materialise(position, lanes)
-
-    def _lookup(self, env: dict[ir.Value, Val], value: ir.Value) -> Val:
-        if value in env:
-            return env[value]
-        owner = value.owner
-        if isinstance(owner, ir.Block):
-            raise CompilerError(
-                f"{value}: a scalar argument of an operator region is not supported"
-            )
-        op = owner.operation
-        if op.name == "arith.constant":
-            env[value] = self._constant(op)
-        else:  # scalar arithmetic outside the body, e.g. in front of a linalg.fill
-            env[value] = self.op(op, [self._lookup(env, v) for v in op.operands])
-        return env[value]
+        key = block, *wanted
+        plan = self._partial.get(key)
+        if plan is None:
+            plan = self._partial[key] = self._new_plan(block, wanted)
+        return self._values(plan, arguments, dims, lanes)
 
     def scalar(self, value: ir.Value) -> Val:
         """A scalar defined by constants and arith ops outside any body."""
-        return self._lookup({}, value)
+        plan = self._scalars.get(value)
+        if plan is None:
+            plan = self._scalars[value] = BodyPlan((), (), [value], self._known, rounds=False)
+        return self._values(plan, [], [], 0)[0]
 
-    def _constant(self, op: ir.Operation) -> Val:
-        attribute = op.attributes["value"]
-        element = element_name(op.result.type)
-        if element == "i1":
-            return self._e.constant(bool(ir.IntegerAttr(attribute).value), element)
-        if element[0] == "i":
-            number = ir.IntegerAttr(attribute).value
-            value = self._e.constant(number, element)
-            return Val(value.name, element, 0, Linear(number)) if element == "i64" else value
-        return self._e.constant(ir.FloatAttr(attribute).value, element)
+    def _new_plan(self, block: ir.Block, wanted: list[ir.Value]) -> BodyPlan:
+        ops = (self._known(view.operation) for view in block.operations)
+        arguments = list(block.arguments)
+        return BodyPlan(ops, arguments, wanted, self._known, rounds=self._e.has_libm)
 
-    def _extract(self, env: dict[ir.Value, Val], op: ir.Operation, lanes: int) -> Val:
-        tensor, *indices = op.operands
-        values = [self._lookup(env, v) for v in indices]
+    def _known(self, op: ir.Operation) -> BodyOp:
+        found = self._ops.get(op)
+        if found is None:
+            found = self._ops[op] = BodyOp(op)
+        return found
+
+    def _values(
+        self, plan: BodyPlan, arguments: list[Val], dims: list[Linear], lanes: int
+    ) -> list[Val]:
+        env: list[Val | None] = [*arguments, *[None] * (plan.size - len(arguments))]
+        for op, slots, result in plan.steps:
+            name = op.full_name
+            if name == "linalg.index":
+                env[result] = self._index(op, dims[op.dim], lanes)
+            elif name == "affine.apply":
+                known = {
+                    v: x.linear
+                    for v, slot in zip(op.operands, slots, strict=True)
+                    if slot >= 0 and (x := env[slot]) is not None and x.linear is not None
+                }
+                env[result] = self._index(op, self._position(op.op, known, lanes), lanes)
+            else:
+                operands = [env[slot] or self._outside(plan, env, slot) for slot in slots]
+                if name == "tensor.extract":
+                    env[result] = self._extract(op.operands[0], operands, lanes)
+                elif name == "arith.fptosi" and self._e.has_libm and op.nearest is not None:
+                    env[result] = nearest(self._e, operands[0])
+                else:
+                    env[result] = self._op(op, operands)
+        return [env[slot] or self._outside(plan, env, slot) for slot in plan.wanted]
+
+    def _outside(self, plan: BodyPlan, env: list[Val | None], slot: int) -> Val:
+        """A scalar that a body reads from outside, e.g. in front of a linalg.fill."""
+        op, slots, _ = plan.outside[slot]
+        operands = [env[each] or self._outside(plan, env, each) for each in slots]
+        found = env[slot] = self._op(op, operands)
+        return found
+
+    def _index(self, op: BodyOp, position: Linear, lanes: int) -> Val:
+        """A position; one that only an affine.apply reads has no value of its own."""
+        if op.is_for_positions:
+            return Val("", "i64", lanes, position)
+        return self._e.materialise(position, lanes)
+
+    def _constant(self, op: BodyOp) -> Val:
+        value = self._e.constant(op.number, op.element)
+        if op.element == "i64":
+            return Val(value.name, "i64", 0, Linear(int(op.number)))
+        return value
+
+    def _extract(self, tensor: ir.Value, values: list[Val], lanes: int) -> Val:
         if all(v.linear is not None or not v.lanes for v in values):
             return self._read(tensor, [self._symbol(v) for v in values], lanes)
         scalars = [
@@ -153,17 +169,19 @@ class BodyEvaluator:
     # -- one op ----------------------------------------------------------------------------------
     def op(self, op: ir.Operation, operands: list[Val]) -> Val:
         """One arith or math op."""
-        dialect, name = op.name.split(".", 1)
-        element = element_name(op.result.type)
-        width = max((v.lanes for v in operands), default=0)
-        operands = [self._e.splat(v, width) for v in operands]
+        return self._op(self._known(op), operands)
+
+    def _op(self, op: BodyOp, operands: list[Val]) -> Val:
+        dialect, name, element = op.dialect, op.name, op.element
+        width = max([v.lanes for v in operands], default=0)
+        operands = [v if v.lanes == width else self._e.splat(v, width) for v in operands]
         if dialect == "arith" and name == "constant":
             return self._constant(op)
         if dialect == "arith" and name == "index_cast":
             return self._index_cast(operands[0], element)
         if dialect == "arith" and name == "index_castui":
             return self._cast("extui", operands[0], element)
-        if element == "f16" and self._e.has_libm and (done := self._halves.op(op, operands)):
+        if element == "f16" and self._e.has_libm and (done := self._halves.op(op.op, operands)):
             return done
         small = element if element in ("f16", "bf16") else ""
         if dialect == "arith" and name in _CASTS:
@@ -174,25 +192,16 @@ class BodyEvaluator:
         result = self._compute(dialect, name, op, operands, element)
         return self.narrow(result, small) if small and result.element == "f32" else result
 
-    def _compute(
-        self, dialect: str, name: str, op: ir.Operation, v: list[Val], element: str
-    ) -> Val:
+    def _compute(self, dialect: str, name: str, op: BodyOp, v: list[Val], element: str) -> Val:
         e = self._e
         if dialect == "arith":
             if name in ("cmpi", "cmpf"):
-                predicate = (_CMPI if name == "cmpi" else _CMPF)[
-                    ir.IntegerAttr(op.attributes["predicate"]).value
-                ]
-                return e.compare(predicate, *v)
+                predicates = _CMPI if name == "cmpi" else _CMPF
+                return e.compare(predicates[op.predicate], *v)
             if name == "select":
                 return e.select(*v)
-            if (
-                name == "divf"
-                and e.has_fma
-                and e.has_libm
-                and (division := known_division(op)) is not None
-            ):
-                return quotient(e, v[0], division)
+            if name == "divf" and e.has_fma and e.has_libm and op.division is not None:
+                return quotient(e, v[0], op.division)
             if name in ("divsi", "divui", "remsi", "remui"):
                 return self._divide(name, v[0], v[1])
             if name == "remf" and e.has_libm:
@@ -206,7 +215,7 @@ class BodyEvaluator:
             return self._linear(name, v, e.elementwise(f"arith.{name}", *v))
         if dialect == "math":
             return self._math_op(name, v, element)
-        raise CompilerError(f"{op.name} cannot stand in a linalg body")
+        raise CompilerError(f"{op.full_name} cannot stand in a linalg body")
 
     def _linear(self, name: str, v: list[Val], result: Val) -> Val:
         """Keep the symbolic value of index arithmetic, so that addresses stay affine."""
@@ -318,9 +327,6 @@ class BodyEvaluator:
         return e.bitcast(e.convert("trunci", chosen, "i16"), element)
 
 
-def _with_extensions(op: ir.Operation, wide: Val, result: Val) -> Val:
+def _with_extensions(op: BodyOp, wide: Val, result: Val) -> Val:
     """The result of an arith.trunci with what its extensions are equal to."""
-    kinds = {"extsi": True, "extui": False}
-    [value] = op.operands
-    same = [k for k, sign in kinds.items() if keeps_number(value, result.element, signed=sign)]
-    return result._replace(extended=tuple((kind, wide) for kind in same))
+    return result._replace(extended=tuple((kind, wide) for kind in op.keeps))

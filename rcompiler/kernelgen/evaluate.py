@@ -240,10 +240,10 @@ class Evaluator:
         """All results of an elementwise generic at the result coordinates `at`."""
         dims = generic.loop_dims(at)
         arguments = []
-        for k, operand in enumerate(generic.op.operands):
+        for k, element in enumerate(generic.elements):
             init = k - len(generic.inputs)
             if init >= 0 and not generic.init_used[init]:
-                arguments.append(self.emitter.constant(0, element_of(operand)))
+                arguments.append(self.emitter.constant(0, element))
             else:
                 arguments.append(self.operand(generic, k, dims, lanes))
         return self.body.run(generic.block, arguments, dims, lanes)

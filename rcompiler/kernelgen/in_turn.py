@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from rcompiler.kernelgen.emitter import Emitter
 
@@ -40,29 +40,40 @@ def in_turn(parts: Sequence[Sequence[str]]) -> list[str]:
     some line is not a plain definition of a value (a loop, a store), and where they are short.
     """
     one_by_one = [line for lines in parts for line in lines]
-    found = [_VALUE.fullmatch(line) for line in one_by_one]
-    if not all(found) or max(map(_steps, parts), default=0) < _LONG:
+    if not all(map(_VALUE.fullmatch, one_by_one)):
         return one_by_one
-    missing = {match[1] for match in found if match}
-    pending = [deque(lines) for lines in parts]
+    read = [[_Line.of(line) for line in lines] for lines in parts]
+    if max(map(_steps, read), default=0) < _LONG:
+        return one_by_one
+    missing = {line.value for lines in read for line in lines}
+    pending = [deque(lines) for lines in read]
     merged: list[str] = []
     while len(merged) < len(one_by_one):
         for lines in pending:
-            if lines and not missing.intersection(_operands(lines[0])):
+            if lines and missing.isdisjoint(lines[0].operands):
                 line = lines.popleft()
-                merged.append(line)
-                missing.discard(line.partition(" ")[0])
+                merged.append(line.text)
+                missing.discard(line.value)
     return merged
 
 
-def _steps(lines: Sequence[str]) -> int:
+class _Line(NamedTuple):
+    """The definition of a value: its text, the value, and what it is made of."""
+
+    text: str
+    value: str
+    operands: list[str]
+
+    @staticmethod
+    def of(text: str) -> _Line:
+        value, _, made = text.partition(" = ")
+        return _Line(text, value, _NAME.findall(made))
+
+
+def _steps(lines: Sequence[_Line]) -> int:
     """Lines that wait for each other: the longest chain of them."""
     longest: dict[str, int] = {}
     for line in lines:
-        before = (longest.get(name, 0) for name in _operands(line))
-        longest[line.partition(" ")[0]] = 1 + max(before, default=0)
+        before = [longest.get(name, 0) for name in line.operands]
+        longest[line.value] = 1 + max(before, default=0)
     return max(longest.values(), default=0)
-
-
-def _operands(line: str) -> list[str]:
-    return _NAME.findall(line.partition(" = ")[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,9 @@ def literal(value: float | int | bool, element: str) -> str:
     if element == "f64":
         return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
     digits = BITS[element] // 4
+    if element == "f32":
+        with suppress(OverflowError):  # too large: infinity
+            return f"0x{struct.unpack('<I', struct.pack('<f', float(value)))[0]:08X}"
     with np.errstate(over="ignore"):
         raw = np.array(value).astype(dtype_of(element)).tobytes()
     return f"0x{int.from_bytes(raw, 'little'):0{digits}X}"

@@ -59,6 +59,11 @@ class Generic:
         return list(self.op.operands)
 
     @lazy
+    def elements(self) -> list[str]:
+        """The element type of each operand."""
+        return [element_of(value) for value in self.operands]
+
+    @lazy
     def dims(self) -> list[list[int]]:
         """For each operand, the loop dim that each of its dims is; -1: another expression."""
         return [[dim_of(e) for e in m.results] for m in self.maps]

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from kernel_cases import FEATURES, HALF_FEATURES, Kernel, Tile, elementwise
 
+from rcompiler.kernelgen import body, body_plan
+
 BF16 = np.dtype(ml_dtypes.bfloat16)
 NAMES = {"bf16": BF16, "f16": np.dtype(np.float16)}
 COUNT = 4099  # several vectors and a rest
@@ -129,3 +131,26 @@ def test_words_are_cut_to_bytes(features):
     x = np.random.default_rng(5).integers(-(1 << 31), 1 << 31, COUNT).astype(np.int32)
     found = evaluate("%y = arith.trunci %x0 : i32 to i8", [x], "int8", features)
     np.testing.assert_array_equal(found, x.astype(np.int8))
+
+
+def test_the_ir_is_asked_once_for_each_op(monkeypatch):
+    """However many vectors a register tile has."""
+    read = []
+
+    class Counted(body_plan.BodyOp):
+        def __init__(self, op):
+            read.append(op.name)
+            super().__init__(op)
+
+    monkeypatch.setattr(body, "BodyOp", Counted)
+    x = np.random.default_rng(0).standard_normal(COUNT).astype(np.float32)
+    lanes, found = FEATURES[0].lanes, {}
+    for vectors in (1, 8):
+        read.clear()
+        ops = "%a = arith.mulf %x0, %x0 : f32\n%y = arith.negf %a : f32"
+        text = elementwise(ops, [x], "float32", ["%a0"])
+        tile = Tile(x.shape, register_tile=[vectors * lanes], vector_dim=0, lanes=lanes)
+        kernel = Kernel(text, ["%r"], [x], [(x.shape, "float32")], tile, FEATURES[0])
+        np.testing.assert_array_equal(kernel.run()[0], -(x * x))
+        found[vectors] = list(read)
+    assert found[8] == found[1] == [*dict.fromkeys(found[1])]
