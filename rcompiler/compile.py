@@ -241,7 +241,7 @@ def compile_onnx(
     shapes, buckets = with_defaults(proto, shapes, buckets, fixed)
     sizes = sizes_of(proto, shapes, buckets)
     conflicts.of_state(sizes, state)
-    if sizes is not None and len(sizes.bindings) == 1:
+    if sizes is not None and len(sizes.bindings) == 1 and not sizes.open_ended:
         [shapes], sizes = sizes.bindings, None
     conflicts.of_sizes(sizes, targets, tune, build)
     artifacts: list[Artifact] = []

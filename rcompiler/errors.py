@@ -164,6 +164,12 @@ class IgnoredOptionWarning(UserWarning):
     """An option of another runtime that was given to a session, and changes nothing here."""
 
 
+class RecompiledWarning(UserWarning):
+    """A program is compiled again that was dropped to make room for others: calls wait for it. It
+    has the remedy.
+    """
+
+
 class CacheError(CompilerError):
     """A cache that somebody else may have written."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from rcompiler.bucketed import BucketedModel
@@ -22,6 +23,9 @@ class GrowingModel(BucketedModel):
 
     What is saved or pickled has the programs that are there, and builds no more; a copy shares
     what is built with the model that it is of.
+
+    Attributes:
+        told: called when a program was added; None for nobody.
     """
 
     def __init__(self, growth: Growth, eus: int | None = None, **options: Any) -> None:
@@ -36,9 +40,15 @@ class GrowingModel(BucketedModel):
         """
         self._growth = growth
         self._adopting = threading.Lock()
+        self.told: Callable[[], object] | None = None
         super().__init__(growth.family, eus, **options)
         self._asked = growth.ask
         growth.attach(self)
+
+    @property
+    def growth(self) -> Growth:
+        """What there is, and what is built."""
+        return self._growth
 
     @property
     def builds(self) -> tuple[Build, ...]:
@@ -97,6 +107,8 @@ class GrowingModel(BucketedModel):
         with self._adopting:
             if not self.closed:
                 self._extend(family)
+        if self.told is not None:
+            self.told()
 
     def close(self) -> None:
         """Stop the threads, and what is built where no copy needs it. Idempotent."""

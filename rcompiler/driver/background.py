@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -29,13 +29,14 @@ from rcompiler.driver.program_worker import BUILT, Made, Refusal, Wanted
 from rcompiler.driver.sized_program import SizedPrograms
 from rcompiler.driver.steps import Progress
 from rcompiler.errors import CompilerError, DeviceError
-from rcompiler.frontend.size_sets import SizeSets
+from rcompiler.frontend.size_sets import Interval, SizeSets, binding_of
 from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.growing_block import GrowingBlock
 from rcompiler.support.workers import Worker, WorkerDied
 
 _WORKER = "rcompiler.driver.program_worker"
+_LATER = 8  # programs with weights of their own for which there is room, where any may be added
 
 
 def compile_largest(sizes: SizeSets, programs: SizedPrograms, progress: Progress | None) -> Growth:
@@ -58,7 +59,7 @@ def compile_largest(sizes: SizeSets, programs: SizedPrograms, progress: Progress
             f"{', '.join(missing)}, which they need to run; leave build out"
         )
     first = needed_first(sizes.buckets)
-    if len(first) == len(sizes.buckets):
+    if len(first) == len(sizes.buckets) and not sizes.open_ended:
         raise CompilerError(
             "build='largest' builds the smaller buckets of ranges later, and shapes= has no size "
             "that a larger program takes; give a range, such as range(1, 9), or leave build out"
@@ -70,11 +71,12 @@ def compile_largest(sizes: SizeSets, programs: SizedPrograms, progress: Progress
         buckets=tuple(sizes.buckets[n] for n in first),
         bindings=tuple(sizes.bindings[n] for n in first),
     )
-    pool, block = WeightPool(), GrowingBlock(len(sizes.buckets) - len(first))
+    later = _LATER if sizes.open_ended else len(sizes.buckets) - len(first)
+    pool, block = WeightPool(), GrowingBlock(later)
     one = partial(programs.program, progress=progress)
     family = compile_family(now, one, pool, block.begin)
     builder = WorkerBuilder(sizes, programs, pool.known, block, family.programs[0])
-    return Growth(family, sizes.buckets, builder)
+    return Growth(family, sizes.buckets, builder, sizes.open_ended)
 
 
 class WorkerBuilder:
@@ -94,12 +96,21 @@ class WorkerBuilder:
 
         Raises CompilerError, DeviceError.
         """
-        self._sizes, self._known, self._block = sizes, known, block
+        self._symbols, self._bindings = sizes.symbols, [*sizes.bindings]
+        self._known, self._block = known, block
         self._constants, self._storage = first.constants, first.storage
         self._owner, self._lock = os.getpid(), threading.Lock()
         self._worker: Worker | None = None
         self._stopped, self._busy = False, False
         self._file = _written(programs)
+
+    def add(self, bucket: Sequence[Interval]) -> None:
+        """As of `growth.Builder`.
+
+        Args:
+            bucket: as there.
+        """
+        self._bindings.append(binding_of(self._symbols, bucket))
 
     def build(self, number: int) -> Artifact:
         """As of `growth.Builder`.
@@ -113,7 +124,7 @@ class WorkerBuilder:
         self._check_open()
         wanted = Wanted(
             f"/proc/{os.getpid()}/fd/{self._file.fileno()}",
-            self._sizes.bindings[number],
+            self._bindings[number],
             self._known,
             self._constants.size,
         )

@@ -1,17 +1,53 @@
-"""A model whose shapes are known when it is called: one program for each that was seen."""
+"""A model whose shapes are known when it is called: programs for those that were seen, and, where
+there are `ranges`, for others that come next."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import os
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import count
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from rcompiler.driver import isolate
-from rcompiler.errors import CompilerError
+from rcompiler.driver.kept_bytes import kept_bytes
+from rcompiler.driver.ranges import Ranges
+from rcompiler.driver.size_guess import Sizes
+from rcompiler.errors import CompilerError, DeviceError, RecompiledWarning
+from rcompiler.frontend.declared import DeclaredTensor
+from rcompiler.frontend.renamed_sizes import growing_totals
 from rcompiler.frontend.size_sets import with_defaults
+
+Feeds = Mapping[str, np.ndarray]
+Key = tuple[Any, ...]
+
+KEPT_BYTES = 1 << 30  # of programs, where nothing is said
+_OFTEN = 64  # calls of one set of sizes, after which it is looked at how they are answered
+_SHARE = 16  # one call of so many has to be of these
+_MOST_READY = 1 << 12  # sets of sizes whose programs of ranges are remembered
+_MOST_DROPPED = 1 << 12  # that are remembered
+
+
+class Ready:
+    """What answers calls of some shapes.
+
+    Attributes:
+        model: the program.
+        names: of its inputs, in order.
+        sizes: of the calls, where the program is for a range; None of one for these shapes alone.
+        calls: so many came.
+        used: number of the last of them.
+    """
+
+    __slots__ = ("calls", "model", "names", "sizes", "used")
+
+    def __init__(self, model: Any, sizes: Sizes | None) -> None:
+        self.model, self.sizes = model, sizes
+        self.names = [tensor.name for tensor in model.inputs]
+        self.calls = self.used = 0
 
 
 class ByShape:
@@ -24,67 +60,174 @@ class ByShape:
     Attributes:
         options: of compile_onnx.
         fixed: inputs whose values are constants of the programs.
+        ranges: programs that take several sizes; None where there are none.
     """
 
     def __init__(
         self,
         model: Any,
         options: Mapping[str, Any],
-        most: int,
+        most: int | None,
         may_fix: Callable[[np.ndarray], bool],
         inputs: Sequence[str],
         optional: Collection[str] = (),
+        *,
+        most_bytes: int | None = None,
+        open_inputs: Sequence[DeclaredTensor] = (),
     ) -> None:
-        """model, options: of compile_onnx. most: programs that are kept. may_fix: whether an array
-        may be a constant of a program: a shape or an axis, no data. inputs: names of all. optional:
-        those that have a value in the model; one that is given is a constant of the program."""
-        self._model, self.options, self._most = model, dict(options), most
+        """model, options: of compile_onnx. most: programs for one set of shapes that are kept, and
+        most_bytes: their bytes; None for any. may_fix: whether an array may be a constant of a
+        program: a shape or an axis, no data. inputs: names of all. optional: those that have a
+        value in the model; one that is given is a constant of the program. open_inputs: all others,
+        where there are to be programs for ranges of their sizes."""
+        self._model, self.options = model, dict(options)
+        self._most, self._most_bytes = most, most_bytes
         self._may_fix = may_fix
         self.fixed: list[str] = []
+        self._optional = {*optional}
         self._fixing = {*optional}  # constants of the programs; those of the model, where given
         self._names = [name for name in inputs if name not in self._fixing]
-        self._programs: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._ready: dict[Key, Ready] = {}
+        self._dropped: dict[Key, None] = {}
+        self._calls = count(1)
+        self._closed, self._told = False, False
+        self._totals = growing_totals(model)
+        self.ranges: Ranges | None = None
+        if open_inputs and Ranges.fit(self.options, open_inputs):
+            self.ranges = Ranges(model, self.options, open_inputs, self._more)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Locks of this process: a forked child has those of its parent's threads."""
+        self._owner = os.getpid()
         self._lock, self._compiling = Lock(), Lock()
 
     @property
-    def programs(self) -> tuple[Any, ...]:
-        """The compiled models that are kept, the one that was used last at the end."""
-        return tuple(self._programs.values())
+    def notes(self) -> Sequence[str]:
+        """What is to be said of ranges."""
+        return () if self.ranges is None else tuple(self.ranges.notes)
 
-    def program(self, feeds: Mapping[str, np.ndarray]) -> tuple[Any, list[np.ndarray]]:
+    @property
+    def programs(self) -> tuple[Any, ...]:
+        """The compiled models that are kept, the one that was used last at the end; behind them
+        those for ranges of sizes."""
+        own = sorted(self._exact().values(), key=lambda ready: ready.used)
+        growing = None if self.ranges is None else self.ranges.model
+        others = [] if growing is None else [model for _, model in growing.programs]
+        return (*(ready.model for ready in own), *others)
+
+    def _exact(self) -> dict[Key, Ready]:
+        return {key: ready for key, ready in [*self._ready.items()] if ready.sizes is None}
+
+    def program(
+        self, feeds: Feeds, check: Callable[[], None] = lambda: None
+    ) -> tuple[Any, list[np.ndarray]]:
         """The compiled model for such inputs, and the arguments of its call.
 
         Args:
             feeds: arrays by the names of inputs.
+            check: called before anything is compiled for them; what is there says itself what it
+                does not take.
 
         Raises:
             CompilerError: in the kinds of compile_onnx.
+            DeviceError: the model is closed.
         """
-        model = self.seen(feeds)
-        if model is None:
-            with self._compiling:  # calls of programs that are there go on
-                model = self.seen(feeds) or self._made(feeds)
-        return model, [feeds[tensor.name] for tensor in model.inputs]
+        ready = self.seen(feeds) or self.ranged(feeds)
+        if ready is None:
+            check()
+            ready = self._found(feeds)
+        return ready.model, [feeds[name] for name in ready.names]
 
-    def seen(self, feeds: Mapping[str, np.ndarray]) -> Any:
-        """The compiled model for such inputs, if there is one; else None.
+    def seen(self, feeds: Feeds) -> Ready | None:
+        """What answers such inputs, if they have come before; else None.
 
         Args:
             feeds: arrays by the names of inputs, of which none is missing.
         """
-        key = self._key(feeds)
-        with self._lock:
-            if key not in self._programs:
-                return None
-            self._programs.move_to_end(key)
-            return self._programs[key]
+        ready = self._ready.get(self._key(feeds))
+        if ready is not None:
+            ready.used = next(self._calls)
+            ready.calls += 1
+            if ready.sizes is not None and ready.calls % _OFTEN == 0:
+                self._often(ready)
+        return ready
 
-    def _key(self, feeds: Mapping[str, np.ndarray]) -> tuple[Any, ...]:
-        open_ones = [feeds[name].shape for name in self._names if name in feeds]
+    def _key(self, feeds: Feeds) -> Key:
         if not self._fixing:
-            return tuple(open_ones)
+            return tuple([feeds[name].shape for name in self._names])
+        open_ones = [feeds[name].shape for name in self._names]
         fixed = [(n, x.shape, x.tobytes()) for n, x in feeds.items() if n in self._fixing]
         return (*open_ones, *sorted(fixed))
+
+    def _often(self, ready: Ready) -> None:
+        """A program for a range has answered many calls of one set of sizes."""
+        calls = sum(each.calls for each in [*self._ready.values()])
+        if self.ranges is not None and ready.sizes is not None and calls <= _SHARE * ready.calls:
+            self.ranges.often(ready.sizes)
+
+    def _more(self) -> None:
+        """There are programs for other ranges: which one takes a call is to be asked again."""
+        with self._lock:
+            self._ready = self._exact()
+
+    def ranged(self, feeds: Feeds) -> Ready | None:
+        """What answers inputs that have not come before, where a program for a range is there.
+
+        Args:
+            feeds: as of `seen`.
+        """
+        if self._owner != os.getpid():
+            self._begin()
+        if self.ranges is None or (sizes := self._sizes(feeds)) is None:
+            return None
+        self.ranges.note(sizes)
+        model = self.ranges.serving(sizes, feeds)
+        return None if model is None else self._kept(feeds, model, sizes)
+
+    def _found(self, feeds: Feeds) -> Ready:
+        """The same, where nothing is there: it waits for what is built just now, or compiles."""
+        sizes = None if self.ranges is None else self._sizes(feeds)
+        with self._compiling:  # calls of programs that are there go on
+            if (ready := self.seen(feeds)) is not None:
+                return ready
+            if self._closed:
+                raise DeviceError("the session is closed; make it again")
+            if self.ranges is not None and sizes is not None:
+                model = self.ranges.serving(sizes, feeds) or self.ranges.coming(sizes, feeds)
+                model = model or self.ranges.wanted(sizes, feeds)
+                if model is not None:
+                    return self._kept(feeds, model, sizes)
+            fixed = len(self.fixed)
+            ready = self._made(feeds)
+            if len(self.fixed) > fixed and self.ranges is not None:
+                if (sizes := self._sizes(feeds)) is not None:
+                    self.ranges.note(sizes)
+            return ready
+
+    def _sizes(self, feeds: Feeds) -> Sizes | None:
+        """Of a call that programs for ranges may take."""
+        assert self.ranges is not None
+        if self._optional and not self._optional.isdisjoint(feeds):
+            return None
+        return self.ranges.sizes(feeds)
+
+    def _kept(self, feeds: Feeds, model: Any, sizes: Sizes | None) -> Ready:
+        ready = Ready(model, sizes)
+        ready.used = next(self._calls)
+        with self._lock:
+            if sizes is not None and len(self._ready) >= _MOST_READY:
+                self._ready = self._exact()
+            self._ready[self._key(feeds)] = ready
+        return ready
+
+    def close(self) -> None:
+        """End what is built, and all programs. Idempotent."""
+        self._closed = True
+        if self.ranges is not None:
+            self.ranges.close()
+        for ready in [*self._ready.values()]:
+            ready.model.close()
 
     def known(self) -> Any:
         """The compiled model where it needs to know no shape or value of an input; else None, also
@@ -103,21 +246,73 @@ class ByShape:
                 raise
             return None
 
-    def _made(self, feeds: Mapping[str, np.ndarray]) -> Any:
+    def _made(self, feeds: Feeds) -> Ready:
+        self._fix([total for total in self._grown(feeds) if total not in self._fixing])
+        self._say_again(feeds)
         while True:
             try:
                 made = self._compile(feeds)
             except CompilerError as error:
-                needed = self._needed(error, feeds)
-                self.fixed += needed
-                self._fixing.update(needed)
-                self._names = [name for name in self._names if name not in needed]
+                self._fix(self._needed(error, feeds))
                 continue
-            with self._lock:
-                self._programs[self._key(feeds)] = made
-                if len(self._programs) > self._most:
-                    self._programs.popitem(last=False)  # it closes when nobody runs it any more
-            return made
+            ready = self._kept(feeds, made, None)
+            self._drop(ready)
+            return ready
+
+    def _grown(self, feeds: Feeds) -> list[str]:
+        """Inputs that say that a cache gets longer than it is."""
+        return [
+            total
+            for total, past in self._totals
+            if total in feeds
+            and past in feeds
+            and feeds[past].ndim == 4
+            and feeds[total].size == 1
+            and int(feeds[total].reshape(-1)[0]) > feeds[past].shape[2]
+        ]
+
+    def _fix(self, names: Sequence[str]) -> None:
+        """Inputs that are constants of the programs from now on."""
+        if not names:
+            return
+        self.fixed += names
+        self._fixing.update(names)
+        self._names = [name for name in self._names if name not in names]
+        if self.ranges is not None:
+            self.ranges.fix(self.fixed)
+
+    def _say_again(self, feeds: Feeds) -> None:
+        """Warn where these shapes had a program, which was not kept."""
+        if self._told or self._key(feeds) not in self._dropped:
+            return
+        self._told = True
+        why = f" ({'; '.join(self.notes)})" if self.notes else ""
+        warnings.warn(
+            RecompiledWarning(
+                "a program is compiled again for shapes that had one, which was dropped for "
+                f"others{why}: name ranges of the sizes in shapes, as "
+                "shapes={'batch': range(1, 33)}, or give more room by keep_bytes= or programs="
+            ),
+            stacklevel=6,
+        )
+
+    def _drop(self, newest: Ready) -> None:
+        """Keep no more than there is room for."""
+        growing = None if self.ranges is None else self.ranges.model
+        others = [] if growing is None else [model for _, model in growing.programs]
+        with self._lock:
+            kept = sorted(self._exact().items(), key=lambda each: each[1].used)
+            for number, (key, ready) in enumerate(kept):
+                rest = [each.model for _, each in kept[number:]]
+                fits = self._most is None or len(rest) <= self._most
+                if self._most_bytes is not None:
+                    fits &= kept_bytes([*rest, *others]) <= self._most_bytes
+                if fits or ready is newest:
+                    return
+                del self._ready[key]  # it closes when nobody runs it any more
+                if len(self._dropped) >= _MOST_DROPPED:
+                    self._dropped.clear()
+                self._dropped[key] = None
 
     def _compile(self, feeds: Mapping[str, np.ndarray]) -> Any:
         shapes = {n: x.shape for n, x in feeds.items() if n not in self._fixing}

@@ -54,6 +54,9 @@ class Builder(Protocol):
             CompilerError: it cannot be built.
         """
 
+    def add(self, bucket: Sequence[Interval]) -> None:
+        """Be ready to build the program of one more bucket, behind all others."""
+
     def stop(self) -> None:
         """End a build that another thread waits for, and give back what is held. Idempotent."""
 
@@ -77,11 +80,16 @@ class Growth:
     """
 
     def __init__(
-        self, family: Family, buckets: Sequence[Sequence[Interval]], builder: Builder
+        self,
+        family: Family,
+        buckets: Sequence[Sequence[Interval]],
+        builder: Builder,
+        open_ended: bool = False,
     ) -> None:
-        """family: what is built already, of some of the buckets."""
+        """family: what is built already, of some of the buckets. open_ended: whether buckets may be
+        added."""
         self.family, self.buckets = family, tuple(map(tuple, buckets))
-        self._builder = builder
+        self._builder, self._open_ended = builder, open_ended
         self._built = {self.buckets.index(sizes) for sizes in family.sizes}
         self._failed: dict[int, CompilerError] = {}
         self._added: dict[int, int] = {}
@@ -144,6 +152,50 @@ class Growth:
             if number is not None and number not in self._failed:
                 self._want([number])
 
+    def add(self, bucket: Sequence[Interval]) -> int:
+        """Have the program of one more bucket built, unless it is there or failed.
+
+        Args:
+            bucket: for each symbol the least and the greatest size.
+
+        Returns:
+            The number of the bucket.
+        """
+        assert self._open_ended
+        self._of_this_process()
+        sizes = tuple(bucket)
+        with self._changed:
+            if sizes not in self.buckets:
+                self._builder.add(sizes)
+                self.buckets = (*self.buckets, sizes)
+            number = self.buckets.index(sizes)
+            if number not in self._failed:
+                self._want([number])
+            return number
+
+    def coming(self, sizes: Sequence[int]) -> int | None:
+        """The number of the bucket of these sizes that is built just now; None where none is."""
+        self._of_this_process()
+        with self._changed:
+            number = self._building
+            found = number is not None and smallest([self.buckets[number]], sizes) is not None
+            return number if found else None
+
+    def idle(self) -> bool:
+        """Whether nothing is built, and nothing waits."""
+        self._of_this_process()
+        with self._changed:
+            return self._thread is None
+
+    def wait_for(self, number: int, limit_s: float) -> None:
+        """Until a bucket is built, has failed, is given up, or the limit is over."""
+        self._of_this_process()
+        with self._changed:
+            self._changed.wait_for(
+                lambda: number not in (self._building, *self._queue) or self._stopped.is_set(),
+                limit_s,
+            )
+
     def ask_again(self, numbers: Sequence[int]) -> None:
         """Have programs built, also those that failed before."""
         self._of_this_process()
@@ -205,6 +257,8 @@ class Growth:
             return  # what runs is the parent's
         with self._changed:
             self._queue.clear()
+            self._stopped.set()
+            self._changed.notify_all()
             thread = self._thread
         _end(self._stopped, self._builder)
         if thread is not None and thread is not threading.current_thread():
@@ -220,13 +274,13 @@ class Growth:
                 self._fail(number, error)
 
     def _next(self) -> int | None:
-        if len(self._built) == len(self.buckets):
+        if len(self._built) == len(self.buckets) and not self._open_ended:
             self._builder.stop()
         with self._changed:
             self._building = self._queue.popleft() if self._queue else None
             if self._building is None:
                 self._thread = None
-                self._changed.notify_all()
+            self._changed.notify_all()
             return self._building
 
     def _add(self, number: int, program: Artifact) -> None:

@@ -45,30 +45,63 @@ class SizeSets:
             all programs have the same size.
         buckets: of each program the sizes it takes, an interval for each symbol.
         bindings: the same as `import_onnx` wants them, in the same order.
+        open_ended: whether others are added while the model serves.
     """
 
     symbols: tuple[str, ...]
     axes: Mapping[str, tuple[int | None, ...]]
     buckets: tuple[tuple[Interval, ...], ...]
     bindings: tuple[Mapping[str, Any], ...]
+    open_ended: bool = False
+
+
+def open_sets(
+    model: ModelProto, symbols: Sequence[str], bucket: Sequence[Interval], fixed: Collection[str]
+) -> SizeSets:
+    """A first bucket of sizes of which nothing else is known yet.
+
+    Args:
+        model: whose open dimensions are symbols, or made of them.
+        symbols: of all of them.
+        bucket: an interval for each.
+        fixed: inputs that are constants of the programs.
+    """
+    inputs = [value for value in model.graph.input if value.name not in fixed]
+    axes = {value.name: tuple(_axes(value, tuple(symbols), None)) for value in inputs}
+    return SizeSets(
+        tuple(symbols), axes, (tuple(bucket),), (binding_of(symbols, bucket),), open_ended=True
+    )
+
+
+def binding_of(symbols: Sequence[str], bucket: Sequence[Interval]) -> dict[str, Any]:
+    """`shapes` of the program for a bucket: numbers, and ranges of what is known at run time.
+
+    Args:
+        symbols, bucket: as of `open_sets`.
+    """
+    pairs = zip(symbols, bucket, strict=True)
+    return {s: low if low == high else range(low, high + 1) for s, (low, high) in pairs}
 
 
 def sizes_of(
     model: ModelProto,
-    shapes: Mapping[str, Any] | None,
+    shapes: Mapping[str, Any] | SizeSets | None,
     tops: Mapping[str, Sequence[int]] | None = None,
 ) -> SizeSets | None:
     """What `shapes` asks for; None where that is one program of one size.
 
     Args:
         model: whose inputs `shapes` speaks of.
-        shapes: by symbol a size, a tuple of sizes or a range; by input one of these for each axis.
+        shapes: by symbol a size, a tuple of sizes or a range; by input one of these for each axis;
+            or the answer itself.
         tops: by symbol the greatest size of each bucket, in the place of those chosen here.
 
     Raises:
         ShapeError: `shapes` names what the model has not, a set of sizes is empty or no sizes, the
             programs are too many, or the tops do not fit their range.
     """
+    if isinstance(shapes, SizeSets):
+        return shapes
     if shapes is None or not isinstance(shapes, Mapping):
         return None
     inputs = {value.name: value for value in model.graph.input}

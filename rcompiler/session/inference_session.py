@@ -6,7 +6,8 @@
     (y,) = session.run(None, {"x": x})
 
 A model whose shapes are all known is compiled at once. Of one with open dimensions there is a
-program for each set of shapes that it was called with, which the first such call compiles.
+program for each set of shapes that it was called with, which the first such call compiles; once an
+axis has had three sizes, there is one for a range of them.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from rcompiler.session.signature import (
 from rcompiler.session.values import OrtValue, array_of, type_text
 from rcompiler.support.installed import require_compiler
 
+_Array = np.ndarray  # a name that the path of every call looks up
 _MOST_SIZES = 16  # of an input whose value a program is compiled for
 # Arguments of onnxruntime's constructor that have no meaning here.
 _FOREIGN = ("disabled_optimizers", "enable_fallback", "read_config_from_model")
@@ -52,9 +54,8 @@ class InferenceSession:
 
     Calls from several threads are safe.
 
-    Attributes:
-        notes: what was asked for and changes nothing, a line each; an IgnoredOptionWarning says the
-            same when the session is made.
+    With `close`, or at the end of a `with` block, it ends its threads and what it builds in the
+    background; so it does when it is collected.
     """
 
     def __init__(
@@ -64,7 +65,9 @@ class InferenceSession:
         providers: Sequence[Any] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         *,
-        programs: int = 8,
+        programs: int | None = None,
+        ranges: bool | None = None,
+        keep_bytes: int | None = None,
         **options: Any,
     ) -> None:
         """Read the model, and compile it where its shapes are known.
@@ -74,7 +77,13 @@ class InferenceSession:
                 onnx.ModelProto.
             sess_options: SessionOptions.
             providers, provider_options: noted; what a model is compiled for is `target`.
-            programs: of a model with open dimensions so many are kept, the last that were used.
+            programs: of a model with open dimensions so many programs for one set of shapes are
+                kept, the last that were used; None for as many as `keep_bytes` has room for.
+            ranges: whether the third size of an axis makes a program for a range of them, and calls
+                that come near its end one for a longer range, built in the background in a process
+                of its own. None: where the options do not say what programs there are (`programs`,
+                ranges in `shapes`, `bounds`, `fallback`, ...).
+            keep_bytes: of all programs, without the weights of one: 1 GiB where nothing is said.
             **options: of `compile_onnx`, such as target, precision or fallback; for a compiled file
                 of `load`.
 
@@ -85,10 +94,16 @@ class InferenceSession:
             ToolError: it is an ONNX model, and the compiler is not installed.
             CompilerError: an option has no such value.
         """
-        if isinstance(programs, bool) or not isinstance(programs, int) or programs < 1:
-            raise CompilerError(f"programs={programs!r}: give how many are kept, 1 or more")
+        for name, given in (("programs", programs), ("keep_bytes", keep_bytes)):
+            if given is not None and (type(given) is not int or given < 1):
+                raise CompilerError(f"{name}={given!r}: give how many are kept, 1 or more")
+        if ranges not in (None, True, False):
+            raise CompilerError(f"ranges={ranges!r}: give True or False")
         settings = given_options(sess_options, SessionOptions)
         self._settings, self._programs = settings, programs
+        told = settings._kept()
+        self._ranges = told.get("ranges") if ranges is None else ranges
+        self._keep_bytes = told.get("keep_bytes") if keep_bytes is None else keep_bytes
         self._model: Any = None  # the only program there is
         self._by_shape: Any = None
         self._sizes: dict[str, int] = settings._sized()
@@ -100,11 +115,12 @@ class InferenceSession:
             self._compile(path_or_bytes, options)
         self._types = {arg.name: arg for arg in (*self._inputs, *self._optional)}
         self._names = [arg.name for arg in self._outputs]
+        self._input_names = [arg.name for arg in self._inputs]
         if provider_options:
             notes.append("provider_options change nothing")
-        self.notes = (*notes, *provider_notes(providers, self.get_providers()))
-        if self.notes:
-            text = "; ".join(self.notes)
+        self._notes = (*notes, *provider_notes(providers, self.get_providers()))
+        if self._notes:
+            text = "; ".join(self._notes)
             warnings.warn(IgnoredOptionWarning(text), stacklevel=2)
 
     def _load(self, given: Any, options: dict[str, Any], notes: list[str]) -> None:
@@ -124,7 +140,7 @@ class InferenceSession:
 
     def _compile(self, given: Any, options: dict[str, Any]) -> None:
         require_compiler("an ONNX model")
-        from rcompiler.driver.by_shape import ByShape
+        from rcompiler.driver.by_shape import KEPT_BYTES, ByShape
         from rcompiler.frontend.declared import declared
         from rcompiler.frontend.load import load as load_onnx
 
@@ -142,8 +158,14 @@ class InferenceSession:
         options = {**self._settings._compiling(), **options, "shapes": shapes}
         optional = [arg.name for arg in self._optional]
         names = [arg.name for arg in self._inputs]
+        ranges = self._programs is None if self._ranges is None else self._ranges
+        most_bytes = self._keep_bytes
+        if self._programs is None and most_bytes is None:
+            most_bytes = KEPT_BYTES
         self._by_shape = ByShape(
-            model, options, self._programs, _is_size, [*names, *optional], optional
+            *(model, options, self._programs, _is_size, [*names, *optional], optional),
+            most_bytes=most_bytes,
+            open_inputs=[each for each in found.inputs if each.name in names] if ranges else (),
         )
         if all(tensor.shape is not None for tensor in found.inputs):
             self._model = self._by_shape.known()
@@ -153,6 +175,36 @@ class InferenceSession:
     def _arg(self, tensor: Any) -> NodeArg:
         shape = [self._sizes.get(d, d) if isinstance(d, str) else d for d in tensor.shape or ()]
         return NodeArg(tensor.name, shape, type_text(tensor.dtype))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was asked for and changes nothing, a line each, of which an IgnoredOptionWarning
+        says the same when the session is made; and why programs are not for ranges of sizes.
+        """
+        return (*self._notes, *(self._by_shape.notes if self._by_shape is not None else ()))
+
+    def close(self) -> None:
+        """End the programs, and what is built in the background. Idempotent."""
+        if self._by_shape is not None:
+            self._by_shape.close()
+        if self._model is not None:
+            self._model.close()
+
+    def __enter__(self) -> InferenceSession:
+        """Itself, to be closed at the end of the block.
+
+        Returns:
+            The session.
+        """
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Close it, whether the block ended well or not.
+
+        Args:
+            *raised: what the block raised, which goes on.
+        """
+        self.close()
 
     # -- what it is ---------------------------------------------------------------------------
     def get_inputs(self) -> list[NodeArg]:
@@ -190,7 +242,9 @@ class InferenceSession:
 
     @property
     def programs(self) -> tuple[Model, ...]:
-        """The compiled models that it has now, with their reports and stages."""
+        """The compiled models that it has now, with their reports and stages; those for ranges of
+        sizes at the end.
+        """
         if self._model is not None:
             return (self._model,)
         return tuple(self._by_shape.programs)
@@ -219,6 +273,9 @@ class InferenceSession:
                 leads into.
             CompilerError: what else the compiler refuses, where these shapes are new.
         """
+        if not output_names and run_options is None and type(input_feed) is dict:
+            if (quick := self._quick(input_feed)) is not None:
+                return list(quick[0](*quick[1]))
         wanted = self._wanted(output_names)
         if run_options is not None and (
             found := [*given_options(run_options, RunOptions)._notes()]
@@ -296,11 +353,28 @@ class InferenceSession:
             raise ShapeError(f"input '{missing[0]}' is missing; give all of {self._listed()}")
         if self._model is not None and len(feeds) == len(self._inputs):
             return self._model, [feeds[arg.name] for arg in self._inputs]
-        if self._by_shape.seen(feeds) is None:  # a program that there is says it itself
+
+        def check() -> None:
             for name, array in feeds.items():
                 check_array(self._types[name], array)
-        found: tuple[Model, list[Any]] = self._by_shape.program(feeds)
+
+        found: tuple[Model, list[Any]] = self._by_shape.program(feeds, check)
         return found
+
+    def _quick(self, given: dict[str, Any]) -> tuple[Any, list[Any]] | None:
+        """As `program`, of arrays for which a program is there; None for all else."""
+        for array in given.values():
+            if type(array) is not _Array:
+                return None
+        if len(given) != len(self._input_names):
+            return None
+        try:
+            if self._model is not None:
+                return self._model, [given[name] for name in self._input_names]
+            ready = self._by_shape.seen(given) or self._by_shape.ranged(given)
+            return ready and (ready.model, [given[name] for name in ready.names])
+        except KeyError:  # the usual path says what is wrong
+            return None
 
     def _array(self, name: str, value: Any) -> np.ndarray:
         arg = self._types.get(name)
@@ -322,7 +396,7 @@ class InferenceSession:
             providers, provider_options: as of the constructor.
         """
         if found := provider_notes(providers, self.get_providers()):
-            self.notes = (*self.notes, *found)
+            self._notes = (*self._notes, *found)
             warnings.warn(IgnoredOptionWarning("; ".join(found)), stacklevel=2)
 
     def disable_fallback(self) -> None:

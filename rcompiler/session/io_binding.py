@@ -175,6 +175,9 @@ class IOBinding:
             ShapeError, RangeError, CompilerError: as of `InferenceSession.run`.
         """
         model, arguments = self.session.program(self._inputs)
+        if any(tensor.extents for tensor in model.outputs + model.inputs):
+            self._call(model, arguments)
+            return
         given = self._given(model)
         bound = model, *map(address, arguments), *(address(array) for array in given.values())
         if self._bound != bound:
@@ -189,6 +192,20 @@ class IOBinding:
         found = {tensor.name: array for tensor, array in pairs} | given
         self._results = [OrtValue(found[name]) for name in self._outputs]
 
+    def _call(self, model: Any, arguments: Sequence[np.ndarray]) -> None:
+        """Run a program whose sizes are known at run time: there is no memory to bind before."""
+        results = model(*arguments)
+        found = {t.name: array for t, array in zip(model.outputs, results, strict=True)}
+        for name, array in self._outputs.items():
+            if array is None:
+                continue
+            made = found[name]
+            if (array.shape, array.dtype) != (made.shape, made.dtype):
+                raise _refused(name, array, made.dtype, made.shape)
+            array[...] = made
+            found[name] = array
+        self._results = [OrtValue(found[name]) for name in self._outputs]
+
     def _given(self, model: Any) -> dict[str, np.ndarray]:
         """Outputs that are bound to memory, checked against the model."""
         declared = {tensor.name: tensor for tensor in model.outputs}
@@ -196,10 +213,7 @@ class IOBinding:
         for name, array in given.items():
             tensor = declared[name]
             if array.shape != tensor.shape or array.dtype != tensor.numpy_dtype():
-                raise ShapeError(
-                    f"output '{name}' is bound to {array.dtype}{list(array.shape)}, the model "
-                    f"makes {tensor.dtype}{list(tensor.shape)}; bind memory of that"
-                )
+                raise _refused(name, array, tensor.dtype, tensor.shape)
         return given
 
     def _bind(
@@ -224,6 +238,13 @@ class IOBinding:
         self._copied_outputs = [
             (array, by_name[name]) for name, array in given.items() if by_name[name] is not array
         ]
+
+
+def _refused(name: str, array: np.ndarray, dtype: Any, shape: Sequence[int]) -> ShapeError:
+    return ShapeError(
+        f"output '{name}' is bound to {array.dtype}{list(array.shape)}, the model makes "
+        f"{dtype}{list(shape)}; bind memory of that"
+    )
 
 
 def _check_name(name: str, known: Sequence[Any]) -> None:

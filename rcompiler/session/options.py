@@ -73,6 +73,17 @@ _RUN: dict[str, tuple[Any, str]] = {
 }
 
 
+# Entries that are options of `InferenceSession`, and the numbers that they may be.
+_OURS = {
+    "rcompiler.ranges": ("ranges", range(2)),
+    "rcompiler.keep_bytes": ("keep_bytes", range(1, 1 << 62)),
+}
+
+
+def _said(numbers: range) -> str:
+    return "'0' or '1'" if len(numbers) == 2 else "a number of bytes, 1 or more"
+
+
 class _Options:
     """Named values with defaults; other names are refused, as onnxruntime does."""
 
@@ -100,6 +111,8 @@ class _Options:
             if reason and value != default:
                 yield f"{name}={value!r} changes nothing: {reason}"
         for key, value in self.__dict__["_entries"].items():
+            if key in _OURS:
+                continue
             yield f"{key}={value!r} changes nothing: it is an entry for another runtime"
 
 
@@ -127,7 +140,8 @@ class SessionOptions(_Options):
         self.__dict__["_sizes"][name] = int(size)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Keep an entry, which the session notes: none has a meaning here.
+        """Keep an entry. "rcompiler.ranges" ("0" or "1") and "rcompiler.keep_bytes" are those of
+        `InferenceSession`; the session notes all others, which have no meaning here.
 
         Args:
             key, value: text.
@@ -161,6 +175,18 @@ class SessionOptions(_Options):
             "fallback={'domain::Op': function}) functions of numpy for them, or translate them "
             "(docs/extending.md)"
         )
+
+    def _kept(self) -> dict[str, Any]:
+        """Entries that are options of a session. Raises CompilerError for a bad value."""
+        found: dict[str, Any] = {}
+        for key, value in self.__dict__["_entries"].items():
+            if key not in _OURS:
+                continue
+            name, numbers = _OURS[key]
+            if not value.isdigit() or int(value) not in numbers:
+                raise CompilerError(f"entry {key!r} is {value!r}: give {_said(numbers)}")
+            found[name] = bool(int(value)) if name == "ranges" else int(value)
+        return found
 
     def _sized(self) -> dict[str, int]:
         return dict(self.__dict__["_sizes"])

@@ -1,0 +1,358 @@
+"""Programs for ranges of sizes, of a model that is called with sizes that nobody has told before.
+
+Of a model with open dimensions each set of sizes has a program of its own, compiled by the first
+call that has it. Once an axis has had three sizes, the next program is one for a range of them;
+calls near its end have the next one built in the background (`size_guess` says which).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rcompiler.driver import isolate
+from rcompiler.driver.size_guess import (
+    Bucket,
+    Sizes,
+    Sum,
+    agrees,
+    bucket_for,
+    narrower,
+    next_bucket,
+    relations,
+    tighter,
+)
+from rcompiler.errors import CompilerError
+from rcompiler.frontend.declared import DeclaredTensor
+from rcompiler.frontend.renamed_sizes import renamed
+from rcompiler.frontend.size_sets import open_sets
+from rcompiler.growing_model import GrowingModel
+from rcompiler.model import Model
+from rcompiler.runtime.family import smallest
+
+Feeds = Mapping[str, np.ndarray]
+
+_MOST_SEEN = 64  # sets of sizes that are remembered
+_MOST_PROGRAMS = 32
+_MOST_TRIALS = 3  # to compile a first program, and guesses of how sizes depend on others
+_WAIT_S = 600.0  # for a program that is built just now; then the call compiles one of its own
+# Options that say themselves what programs there are, or are for one program.
+_OTHERS = ("bounds", "buckets", "build", "fallback", "packed", "state")
+
+
+@dataclass(frozen=True)
+class _Serving:
+    """What calls see.
+
+    Attributes:
+        model: all programs.
+        made: how some sizes depend on others.
+        free: all others, those of the symbols of the programs.
+        constants: by name the bytes of inputs that are constants of the programs.
+    """
+
+    model: GrowingModel
+    made: Mapping[int, Sum]
+    free: Sequence[int]
+    constants: Mapping[str, bytes]
+
+    def takes(self, sizes: Sizes, feeds: Feeds) -> bool:
+        """Whether a call is one of those that the programs are for, of some sizes."""
+        return agrees(sizes, self.made) and all(
+            feeds[name].tobytes() == value for name, value in self.constants.items()
+        )
+
+    def reduced(self, sizes: Sizes) -> Sizes:
+        """Sizes of the symbols of the programs."""
+        return tuple([sizes[k] for k in self.free])
+
+
+class Ranges:
+    """The programs for ranges of one model.
+
+    `note` is called with each set of sizes that has not come before, by several threads; `wanted`
+    by one at a time.
+
+    Attributes:
+        notes: why there are no ranges, a line each.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        options: Mapping[str, Any],
+        inputs: Sequence[DeclaredTensor],
+        changed: Callable[[], object],
+    ) -> None:
+        """model, options: of compile_onnx. inputs: what a call has to give. changed: a method that
+        is called when programs have come; it is not kept alive."""
+        self._source, self._options, self._inputs = model, dict(options), inputs
+        self._changed = weakref.WeakMethod(changed)
+        self.notes: list[str] = []
+        self._now: _Serving | None = None
+        self._trials = 0
+        self._refused: set[str] = set()  # sizes for ranges of which the model is refused
+        self.fix(())
+
+    @staticmethod
+    def fit(options: Mapping[str, Any], inputs: Sequence[DeclaredTensor]) -> bool:
+        """Whether a model with such options and inputs may have ranges."""
+        shapes = options.get("shapes") or {}
+        return (
+            not any(options.get(name) for name in _OTHERS)
+            and options.get("tune", "off") in ("off", "kernels")
+            and all(isinstance(size, int) for size in shapes.values())
+            and not any(tensor.name in shapes or tensor.shape is None for tensor in inputs)
+        )
+
+    def fix(self, names: Sequence[str]) -> None:
+        """Inputs that are constants of programs for one size, since shapes depend on their values:
+        of one integer it is guessed how it depends on sizes.
+        """
+        numbers = {
+            t.name: t.shape in ((), (1,)) and t.dtype in ("int32", "int64")
+            for t in self._inputs
+            if t.name in names
+        }
+        self._names: list[str] = []  # of sizes
+        self._first: list[bool] = []
+        self._axes: list[tuple[str, int, list[tuple[int, int]]]] = []
+        self._dims: dict[str, list[int | str]] = {}
+        for tensor in self._inputs:
+            if tensor.name not in names:
+                self._read(tensor)
+        self._others = [name for name, is_number in numbers.items() if not is_number]
+        of_one = [name for name, is_number in numbers.items() if is_number]
+        self._numbers = [(name, self._symbol(name, False)) for name in of_one]
+        self._seen: dict[Sizes, None] = {}
+        self._before: Sizes = ()
+
+    def _read(self, tensor: DeclaredTensor) -> None:
+        """The dimensions of an input."""
+        shape = tensor.shape or ()
+        axes: list[tuple[int, int]] = []
+        dims: list[int | str] = []
+        for axis, size in enumerate(shape):
+            if isinstance(size, int):
+                dims.append(size)
+                continue
+            name = size if size else f"{tensor.name}[{axis}]"
+            axes.append((axis, self._symbol(name, axis == 0)))
+            dims.append(name)
+        self._axes.append((tensor.name, len(shape), axes))
+        self._dims[tensor.name] = dims
+
+    def _symbol(self, name: str, first: bool) -> int:
+        if name not in self._names:
+            self._names.append(name)
+            self._first.append(first)
+        number = self._names.index(name)
+        self._first[number] |= first
+        return number
+
+    # -- calls ------------------------------------------------------------------------------------
+    def sizes(self, feeds: Feeds) -> Sizes | None:
+        """What a call has of each size; None where inputs disagree, or are others than these."""
+        found = [-1] * len(self._names)
+        for name, rank, axes in self._axes:
+            shape = feeds[name].shape
+            if len(shape) != rank:
+                return None
+            for axis, k in axes:
+                size = shape[axis]
+                if found[k] < 0:
+                    found[k] = size
+                elif found[k] != size:
+                    return None
+        for name, k in self._numbers:
+            if feeds[name].size != 1:
+                return None
+            found[k] = int(feeds[name].reshape(-1)[0])
+        return tuple(found) if len(feeds) == len(self._inputs) else None
+
+    def serving(self, sizes: Sizes, feeds: Feeds) -> Model | None:
+        """The program that takes a call; None where there is none."""
+        now = self._now
+        if now is None or not now.takes(sizes, feeds):
+            return None
+        return now.model.holding(now.reduced(sizes))
+
+    def note(self, sizes: Sizes) -> None:
+        """A call has sizes that were not seen before, or not lately."""
+        before, self._before = self._before, sizes
+        self._seen.pop(sizes, None)
+        self._seen[sizes] = None
+        if len(self._seen) > _MOST_SEEN:
+            self._seen.pop(next(iter(self._seen)), None)
+        now = self._now
+        if now is None or not before or not agrees(sizes, now.made):
+            return
+        own, buckets = now.reduced(sizes), now.model.growth.buckets
+        number = smallest(buckets, own)
+        if number is not None:
+            behind = next_bucket(buckets[number], now.reduced(before), own)
+            if behind is not None:
+                self._ask(now, behind)
+
+    def _ask(self, now: _Serving, bucket: Bucket) -> None:
+        """Have a program built in the background, unless another one takes all that it does."""
+        growth, tops = now.model.growth, [high for _, high in bucket]
+        if len(growth.buckets) < _MOST_PROGRAMS and smallest(growth.buckets, tops) is None:
+            growth.add(bucket)
+
+    def often(self, sizes: Sizes) -> None:
+        """Sizes come again and again: they are to have a program that does no more than they need,
+        as far as that is worth it."""
+        now = self._now
+        if now is None or not agrees(sizes, now.made):
+            return
+        own, growth = now.reduced(sizes), now.model.growth
+        number = smallest(growth.buckets, own)
+        if number is not None and len(growth.buckets) < _MOST_PROGRAMS:
+            growth.add(tighter(growth.buckets[number], own))
+
+    def coming(self, sizes: Sizes, feeds: Feeds) -> Model | None:
+        """The program that takes a call, where it is built just now: this waits for it."""
+        now = self._now
+        if now is None or not now.takes(sizes, feeds):
+            return None
+        number = now.model.growth.coming(now.reduced(sizes))
+        if number is None:
+            return None
+        now.model.growth.wait_for(number, _WAIT_S)
+        return self.serving(sizes, feeds)
+
+    def wanted(self, sizes: Sizes, feeds: Feeds) -> Model | None:
+        """A program that takes this call and others like it, compiled now; None where one of its
+        own is the better answer."""
+        seen = [*self._seen]
+        if sizes != (seen[-1] if seen else None):  # another thread's call came between
+            seen = [each for each in seen if each != sizes] + [sizes]
+        now = self._now
+        if now is not None and now.takes(sizes, feeds):
+            return self._added(now, seen, sizes, feeds)
+        others = now is not None and agrees(sizes, now.made)  # constants
+        if self._trials >= _MOST_TRIALS or others:
+            return None
+        return self._begun(seen, sizes, feeds)
+
+    def _added(
+        self, now: _Serving, seen: Sequence[Sizes], sizes: Sizes, feeds: Feeds
+    ) -> Model | None:
+        growth = now.model.growth
+        failed = sum(build.state == "failed" for build in growth.builds())
+        if failed >= _MOST_TRIALS or len(growth.buckets) >= _MOST_PROGRAMS:
+            return None
+        alike = [now.reduced(each) for each in seen if agrees(each, now.made)]
+        bucket = bucket_for([*dict.fromkeys(alike)], [self._first[k] for k in now.free])
+        if bucket is None or bucket in growth.buckets:
+            return None
+        idle = growth.idle()
+        number = growth.add(bucket)
+        if not idle:
+            return None  # others are before it: the call compiles a program of its own meanwhile
+        growth.wait_for(number, _WAIT_S)
+        return self.serving(sizes, feeds)
+
+    # -- the first program ------------------------------------------------------------------------
+    def _begun(self, seen: Sequence[Sizes], sizes: Sizes, feeds: Feeds) -> Model | None:
+        made = relations(seen, self._first)
+        free = [k for k in range(len(self._names)) if k not in made]
+        loose = [(name, k) for name, k in self._numbers if k in free]
+        if any(len({each[k] for each in seen}) > 1 for _, k in loose):
+            return None  # nothing says how it follows from sizes
+        free = [k for k in free if k not in [number for _, number in loose]]
+        reduced = [*dict.fromkeys(tuple([each[k] for k in free]) for each in seen)]
+        bucket = bucket_for(reduced, [self._first[k] for k in free]) if free else None
+        if bucket is None:
+            return None
+        ends = zip(free, bucket, strict=True)
+        varied = ", ".join(self._names[k] for k, (low, high) in ends if low < high)
+        if varied in self._refused:
+            return None
+        self._trials += 1
+        values = {name: feeds[name] for name in [*self._others, *[n for n, _ in loose]]}
+        model = self._renamed(made, free)
+        error: CompilerError | None = None
+        for each in dict.fromkeys((bucket, *narrower(bucket, reduced))):
+            try:
+                found = self._compiled(model, free, each, values)
+            except CompilerError as refused:
+                error = refused
+            else:
+                found.told = self._told
+                constants = {name: array.tobytes() for name, array in values.items()}
+                self._now = _Serving(found, made, free, constants)
+                return self.serving(sizes, feeds)
+        self._refused.add(varied)
+        self.notes.append(
+            f"each size of {varied} has a program of its own, as the model cannot be compiled for "
+            f"a range of them: {error}"
+        )
+        return None
+
+    def _told(self) -> None:
+        changed = self._changed()
+        if changed is not None:
+            changed()
+
+    def _renamed(self, made: Mapping[int, Sum], free: Sequence[int]) -> Any:
+        names = self._plain_names()
+
+        def text(k: int) -> str:
+            if k not in made:
+                return names[k]
+            more = made[k].more
+            tail = f" {'-' if more < 0 else '+'} {abs(more)}" if more else ""
+            return " + ".join(names[n] for n in made[k].symbols) + tail
+
+        dims = {
+            name: [
+                size if isinstance(size, int) else text(self._names.index(size)) for size in shape
+            ]
+            for name, shape in self._dims.items()
+        }
+        axes = {k: (name, axis) for name, _, own in self._axes for axis, k in own}
+        sums = {
+            name: ([axes[n] for n in made[k].symbols], made[k].more)
+            for name, k in self._numbers
+            if k in made
+        }
+        return renamed(self._source, dims, sums)
+
+    def _plain_names(self) -> list[str]:
+        """A name of a size that is one word, and no name of an input."""
+        inputs = {tensor.name for tensor in self._inputs}
+        found: list[str] = []
+        for number, name in enumerate(self._names):
+            plain = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
+            taken = not plain.isidentifier() or plain in inputs or plain in found
+            found.append(f"size{number}_{plain}" if taken else plain)
+        return found
+
+    def _compiled(
+        self, model: Any, free: Sequence[int], bucket: Bucket, values: Feeds
+    ) -> GrowingModel:
+        names = self._plain_names()
+        fixed = {**(self._options.get("values") or {}), **values}
+        shapes = open_sets(model, [names[k] for k in free], bucket, fixed)
+        given = {**self._options, "shapes": shapes, "values": fixed, "build": "largest"}
+        found = isolate.compiler()(model, **given)
+        assert isinstance(found, GrowingModel)
+        return found
+
+    # -- what there is ----------------------------------------------------------------------------
+    @property
+    def model(self) -> GrowingModel | None:
+        """All programs; None where there are none yet."""
+        return None if self._now is None else self._now.model
+
+    def close(self) -> None:
+        """End what is built, and the programs. Idempotent."""
+        self._trials = _MOST_TRIALS
+        if self._now is not None:
+            self._now.model.close()
