@@ -21,7 +21,7 @@ from rcompiler.runtime.arguments import call_arguments
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.closing import Closable
 from rcompiler.runtime.container import shown
-from rcompiler.runtime.family import Family, from_bytes, smallest
+from rcompiler.runtime.family import Family, Interval, from_bytes, smallest
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.memory import room_for
 from rcompiler.runtime.outputs import Outputs
@@ -158,15 +158,16 @@ class BucketedModel(Closable):
         now = self._now
         return now.models[now.family.program_for(self._sizes(sizes))]
 
-    def holding(self, sizes: Sequence[int]) -> Model | None:
-        """The model for the smallest program of these sizes; None where there is none.
+    def holding(self, sizes: Sequence[int]) -> tuple[Model, Sequence[Interval]] | None:
+        """The model for the smallest program of these sizes, and the sizes that it takes; None
+        where there is none.
 
         Args:
             sizes: by the number of the symbol; -1 where any will do.
         """
         now = self._now
         number = smallest(now.family.sizes, sizes, now.family.packed)
-        return None if number is None else now.models[number]
+        return None if number is None else (now.models[number], now.family.sizes[number])
 
     def taking(self, *args: object, **kwargs: object) -> Model:
         """The model that runs a call with these arguments.

@@ -181,8 +181,7 @@ class ByShape:
             self._begin()
         if self.ranges is None or (sizes := self._sizes(feeds)) is None:
             return None
-        self.ranges.note(sizes)
-        model = self.ranges.serving(sizes, feeds)
+        model = self.ranges.noted(sizes, feeds)
         return None if model is None else self._kept(feeds, model, sizes)
 
     def _found(self, feeds: Feeds) -> Ready:
@@ -191,18 +190,18 @@ class ByShape:
         with self._compiling:  # calls of programs that are there go on
             if (ready := self.seen(feeds)) is not None:
                 return ready
-            if self._closed:
-                raise DeviceError("the session is closed; make it again")
+            self._check_open()
             if self.ranges is not None and sizes is not None:
                 model = self.ranges.serving(sizes, feeds) or self.ranges.coming(sizes, feeds)
                 model = model or self.ranges.wanted(sizes, feeds)
                 if model is not None:
                     return self._kept(feeds, model, sizes)
+                self._check_open()  # again: it may have waited
             fixed = len(self.fixed)
             ready = self._made(feeds)
             if len(self.fixed) > fixed and self.ranges is not None:
                 if (sizes := self._sizes(feeds)) is not None:
-                    self.ranges.note(sizes)
+                    self.ranges.noted(sizes, feeds)
             return ready
 
     def _sizes(self, feeds: Feeds) -> Sizes | None:
@@ -216,17 +215,25 @@ class ByShape:
         ready = Ready(model, sizes)
         ready.used = next(self._calls)
         with self._lock:
+            if self._closed and sizes is None:  # while it was compiled
+                model.close()
             if sizes is not None and len(self._ready) >= _MOST_READY:
                 self._ready = self._exact()
             self._ready[self._key(feeds)] = ready
         return ready
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise DeviceError("the session is closed; make it again")
+
     def close(self) -> None:
         """End what is built, and all programs. Idempotent."""
-        self._closed = True
+        with self._lock:
+            self._closed = True
+            made = [*self._ready.values()]
         if self.ranges is not None:
             self.ranges.close()
-        for ready in [*self._ready.values()]:
+        for ready in made:
             ready.model.close()
 
     def known(self) -> Any:

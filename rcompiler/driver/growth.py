@@ -181,12 +181,6 @@ class Growth:
             found = number is not None and smallest([self.buckets[number]], sizes) is not None
             return number if found else None
 
-    def idle(self) -> bool:
-        """Whether nothing is built, and nothing waits."""
-        self._of_this_process()
-        with self._changed:
-            return self._thread is None
-
     def wait_for(self, number: int, limit_s: float) -> None:
         """Until a bucket is built, has failed, is given up, or the limit is over."""
         self._of_this_process()
@@ -308,7 +302,8 @@ class Growth:
             self._failed[number] = error
         bucket = zip(self.family.symbols, self.buckets[number], strict=True)
         sizes = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in bucket)
-        text = f"the program for {sizes} was not built, a larger one serves: {error}"
+        others = "others serve" if self._open_ended else "a larger one serves"
+        text = f"the program for {sizes} was not built, {others}: {error}"
         try:
             warnings.warn(FailedBuildWarning(text), stacklevel=2)
         except FailedBuildWarning:

@@ -62,9 +62,10 @@ class _Serving:
 
     def takes(self, sizes: Sizes, feeds: Feeds) -> bool:
         """Whether a call is one of those that the programs are for, of some sizes."""
-        return agrees(sizes, self.made) and all(
-            feeds[name].tobytes() == value for name, value in self.constants.items()
-        )
+        for name, value in self.constants.items():
+            if feeds[name].tobytes() != value:
+                return False
+        return agrees(sizes, self.made)
 
     def reduced(self, sizes: Sizes) -> Sizes:
         """Sizes of the symbols of the programs."""
@@ -74,7 +75,7 @@ class _Serving:
 class Ranges:
     """The programs for ranges of one model.
 
-    `note` is called with each set of sizes that has not come before, by several threads; `wanted`
+    `noted` is called with each set of sizes that has not come before, by several threads; `wanted`
     by one at a time.
 
     Attributes:
@@ -94,7 +95,7 @@ class Ranges:
         self._changed = weakref.WeakMethod(changed)
         self.notes: list[str] = []
         self._now: _Serving | None = None
-        self._trials = 0
+        self._trials, self._closed = 0, False
         self._refused: set[str] = set()  # sizes for ranges of which the model is refused
         self.fix(())
 
@@ -179,24 +180,28 @@ class Ranges:
         now = self._now
         if now is None or not now.takes(sizes, feeds):
             return None
-        return now.model.holding(now.reduced(sizes))
+        found = now.model.holding(now.reduced(sizes))
+        return None if found is None else found[0]
 
-    def note(self, sizes: Sizes) -> None:
-        """A call has sizes that were not seen before, or not lately."""
+    def noted(self, sizes: Sizes, feeds: Feeds) -> Model | None:
+        """As `serving`, of a call with sizes that were not seen before, or not lately."""
         before, self._before = self._before, sizes
         self._seen.pop(sizes, None)
         self._seen[sizes] = None
         if len(self._seen) > _MOST_SEEN:
             self._seen.pop(next(iter(self._seen)), None)
         now = self._now
-        if now is None or not before or not agrees(sizes, now.made):
-            return
-        own, buckets = now.reduced(sizes), now.model.growth.buckets
-        number = smallest(buckets, own)
-        if number is not None:
-            behind = next_bucket(buckets[number], now.reduced(before), own)
-            if behind is not None:
-                self._ask(now, behind)
+        if now is None or not now.takes(sizes, feeds):
+            return None
+        own = now.reduced(sizes)
+        found = now.model.holding(own)
+        if found is None:
+            return None
+        model, bucket = found
+        behind = next_bucket(tuple(bucket), now.reduced(before), own) if before else None
+        if behind is not None:
+            self._ask(now, behind)
+        return model
 
     def _ask(self, now: _Serving, bucket: Bucket) -> None:
         """Have a program built in the background, unless another one takes all that it does."""
@@ -228,35 +233,29 @@ class Ranges:
 
     def wanted(self, sizes: Sizes, feeds: Feeds) -> Model | None:
         """A program that takes this call and others like it, compiled now; None where one of its
-        own is the better answer."""
+        own is the better answer, also where the other is built in the background meanwhile."""
         seen = [*self._seen]
         if sizes != (seen[-1] if seen else None):  # another thread's call came between
             seen = [each for each in seen if each != sizes] + [sizes]
         now = self._now
         if now is not None and now.takes(sizes, feeds):
-            return self._added(now, seen, sizes, feeds)
+            self._add(now, seen)
+            return None
         others = now is not None and agrees(sizes, now.made)  # constants
-        if self._trials >= _MOST_TRIALS or others:
+        if self._trials >= _MOST_TRIALS or others or self._closed:
             return None
         return self._begun(seen, sizes, feeds)
 
-    def _added(
-        self, now: _Serving, seen: Sequence[Sizes], sizes: Sizes, feeds: Feeds
-    ) -> Model | None:
+    def _add(self, now: _Serving, seen: Sequence[Sizes]) -> None:
+        """Have a program built in the background for calls as the last one."""
         growth = now.model.growth
         failed = sum(build.state == "failed" for build in growth.builds())
         if failed >= _MOST_TRIALS or len(growth.buckets) >= _MOST_PROGRAMS:
-            return None
+            return
         alike = [now.reduced(each) for each in seen if agrees(each, now.made)]
         bucket = bucket_for([*dict.fromkeys(alike)], [self._first[k] for k in now.free])
-        if bucket is None or bucket in growth.buckets:
-            return None
-        idle = growth.idle()
-        number = growth.add(bucket)
-        if not idle:
-            return None  # others are before it: the call compiles a program of its own meanwhile
-        growth.wait_for(number, _WAIT_S)
-        return self.serving(sizes, feeds)
+        if bucket is not None and bucket not in growth.buckets:
+            growth.add(bucket)
 
     # -- the first program ------------------------------------------------------------------------
     def _begun(self, seen: Sequence[Sizes], sizes: Sizes, feeds: Feeds) -> Model | None:
@@ -287,6 +286,8 @@ class Ranges:
                 found.told = self._told
                 constants = {name: array.tobytes() for name, array in values.items()}
                 self._now = _Serving(found, made, free, constants)
+                if self._closed:  # while it was compiled
+                    found.close()
                 return self.serving(sizes, feeds)
         self._refused.add(varied)
         self.notes.append(
@@ -353,6 +354,6 @@ class Ranges:
 
     def close(self) -> None:
         """End what is built, and the programs. Idempotent."""
-        self._trials = _MOST_TRIALS
+        self._closed = True
         if self._now is not None:
             self._now.model.close()

@@ -31,7 +31,10 @@ class Sum:
 
     def at(self, sizes: Sizes) -> int:
         """Its size where the others are these."""
-        return sum(sizes[n] for n in self.symbols) + self.more
+        total = self.more
+        for n in self.symbols:
+            total += sizes[n]
+        return total
 
 
 def relations(seen: Sequence[Sizes], first: Sequence[bool]) -> dict[int, Sum]:
@@ -80,7 +83,10 @@ def _sum(
 
 def agrees(sizes: Sizes, made: Mapping[int, Sum]) -> bool:
     """Whether the sizes of a call are as the relations say."""
-    return all(each.at(sizes) == sizes[k] for k, each in made.items())
+    for k, each in made.items():  # a loop, as each token of a decoder comes here
+        if each.at(sizes) != sizes[k]:
+            return False
+    return True
 
 
 def bucket_for(seen: Sequence[Sizes], first: Sequence[bool]) -> Bucket | None:
@@ -133,15 +139,19 @@ def next_bucket(bucket: Bucket, before: Sizes, now: Sizes) -> Bucket | None:
         before: the call before.
         now: the call.
     """
-    wider = list(bucket)
+    wider: list[Interval] | None = None
     for k, (low, high) in enumerate(bucket):
         if low == high:
             continue
         if now[k] - before[k] == 1 and _AHEAD * now[k] > high:
-            wider[k] = (low, min(_AHEAD * high, _MOST))
+            times = _AHEAD
         elif 4 * now[k] > 3 * high:
-            wider[k] = (low, min(2 * high, _MOST))
-    return tuple(wider) if tuple(wider) != bucket else None
+            times = 2
+        else:
+            continue
+        wider = wider or list(bucket)
+        wider[k] = (low, min(times * high, _MOST))
+    return None if wider is None else tuple(wider)
 
 
 def tighter(bucket: Bucket, now: Sizes) -> Bucket:

@@ -230,18 +230,22 @@ def smallest(
         sizes: for each symbol; -1 where any will do.
         packed: whether they take the rows of several requests, see `Family`.
     """
-    found = [
-        number
-        for number, intervals in enumerate(programs)
-        if all(n < 0 or a <= n <= b for n, (a, b) in zip(sizes, intervals, strict=True))
-    ]
+    found = []
+    for number, intervals in enumerate(programs):  # a loop, as new sizes of a call come here
+        for n, (a, b) in zip(sizes, intervals, strict=True):
+            if n >= 0 and not a <= n <= b:
+                break
+        else:
+            found.append(number)
+    if len(found) < 2:
+        return found[0] if found else None
 
     def bound(number: int) -> tuple[int, ...]:
         tops = [top for _, top in programs[number]]
         # the work of a packed program is in its rows, whatever the longest request is
         return tuple(tops) if packed else (math.prod(tops),)
 
-    return min(found, key=lambda number: (bound(number), number)) if found else None
+    return min(found, key=lambda number: (bound(number), number))
 
 
 def load(

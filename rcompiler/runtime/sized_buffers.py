@@ -32,24 +32,23 @@ Sizes = tuple[int, ...]
 Box = tuple[slice, ...]
 
 
-class _Copied(NamedTuple):
-    """An argument that is smaller than the bound. place: where it is copied to."""
-
-    number: int
-    shape: Sizes
-    dtype: np.dtype
-    place: np.ndarray
-    check: Callable[[np.ndarray], None] | None
+# An argument that is smaller than the bound: its number, shape and type, where it is copied to, and
+# what checks the indices in it.
+_Copied = tuple[int, Sizes, np.dtype, np.ndarray, Callable[[np.ndarray], None] | None]
+# A result: the number of its address; what is copied out of a buffer, or None and what makes new
+# memory; of that the part that is there, None for all.
+_Made = tuple[int, np.ndarray | None, Callable[[], tuple[np.ndarray, int]], Box | None]
 
 
-class _Made(NamedTuple):
-    """A result. place: what is copied out of a buffer; None for new memory, of which `box` is the
-    part that is there, None for all."""
+class _Tensor:
+    """An argument or a result. kind: number of its shape; large: whether a part at the start of it
+    is better new memory than a copy; buffer: memory at the bound, once a call has needed it."""
 
-    base: int
-    place: np.ndarray | None
-    new: Callable[[], tuple[np.ndarray, int]]
-    box: Box | None
+    def __init__(self, number: int, parameter: Parameter, kind: int) -> None:
+        self.number, self.parameter, self.kind = number, parameter, kind
+        self.new = Results(parameter.shape, parameter.dtype).new
+        self.large = parameter.tensor.nbytes > _COPIED
+        self.buffer: np.ndarray | None = None
 
 
 class _Layout(NamedTuple):
@@ -95,11 +94,14 @@ class SizedBuffers:
         def kind(tensor: Tensor) -> int:
             return kinds.setdefault((tensor.shape, tensor.extents), len(kinds))
 
-        self._given = [(parameter, kind(parameter.tensor)) for parameter in own]
-        self._returned = [
-            (tensor, kind(tensor), Results(tensor.shape, tensor.numpy_dtype()).new)
-            for tensor in artifact.outputs
+        given = [_Tensor(number, p, kind(p.tensor)) for number, p in enumerate(own)]
+        self._results = [
+            _Tensor(number, Parameter(tensor, "output"), kind(tensor))
+            for number, tensor in enumerate(artifact.outputs)
         ]
+        self._parameters = own
+        self._sized = [each for each in given if each.parameter.tensor.extents]
+        self._whole = [each.number for each in given if not each.parameter.tensor.extents]
         every = [*artifact.given, *artifact.outputs]
         first = [next(t for t in every if kind(t) == number) for number in [*kinds.values()]]
         self._kinds = [_Kind(tensor, artifact.sizes) for tensor in first]
@@ -107,9 +109,10 @@ class SizedBuffers:
         self._tellers = [_teller(own, symbol.name) for symbol in self._symbols]
         self._checks, self._answers = checks if checks else None, checks.new()
         self._run, self._table, self._count = run, table, len(own)
+        # addresses of inputs, sizes and results, of those that are known, and of answers
+        count = len(own) + len(artifact.sizes) + len(artifact.outputs)
+        self._bases = [*[0] * count, *self._answers.addresses]
         self._beyond = beyond
-        self._in: dict[int, tuple[np.ndarray, int]] = {}  # those that a call has needed
-        self._out: dict[int, tuple[np.ndarray, int]] = {}
         self._names = tuple(tensor.name for tensor in artifact.returned)
         self._layouts: dict[Sizes, _Layout] = {}
         self._free = Lock()
@@ -171,7 +174,7 @@ class SizedBuffers:
         """Run where not all arguments and results are in buffers."""
         bases, kept = [*layout.bases], []
         for number in layout.taken:
-            array, bases[number] = self._given[number][0].take(args[number])
+            array, bases[number] = self._parameters[number].take(args[number])
             kept.append(array)
         for base, place, new, box in layout.made:
             if place is None:
@@ -180,9 +183,9 @@ class SizedBuffers:
             else:
                 results.append(place)
         self._launch(self._table(*bases))
-        for number, each in enumerate(layout.made):
-            if each.place is not None:
-                results[number] = each.place.copy()
+        for number, (_, place, _, _) in enumerate(layout.made):
+            if place is not None:
+                results[number] = place.copy()
 
     def _launch(self, table: bytes) -> None:
         self._run(table)
@@ -196,43 +199,41 @@ class SizedBuffers:
                 return None
         parts = [kind.part(sizes) for kind in self._kinds]
         told = np.array(sizes, np.int64)
-        copied: list[_Copied] = []
-        taken: list[int] = []
-        bases: list[int] = []
-        for number, (parameter, kind) in enumerate(self._given):
-            shape, box, _ = parts[kind]
-            if box is None:
-                taken.append(number)
-                bases.append(0)
-                continue
-            if number not in self._in:
-                self._in[number] = _buffer(parameter.shape, parameter.dtype, self._beyond)
-            buffer, start = self._in[number]
-            check = None if parameter.indices is None else parameter.check_range
-            copied.append(_Copied(number, shape, parameter.dtype, buffer[box], check))
-            bases.append(start)
         place = address(told)
-        bases += range(place, place + told.nbytes, told.itemsize)
+        bases = [*self._bases]
+        for n in range(len(sizes)):
+            bases[self._count + n] = place + 8 * n
+        copied: list[_Copied] = []
+        taken = [*self._whole]
+        for given in self._sized:
+            shape, box, _ = parts[given.kind]
+            if box is None:
+                taken.append(given.number)
+                continue
+            if given.buffer is None:
+                given.buffer, self._bases[given.number] = _buffer(given.parameter, self._beyond)
+                bases[given.number] = self._bases[given.number]
+            own = given.parameter
+            check = None if own.indices is None else own.check_range
+            copied.append((given.number, shape, own.dtype, given.buffer[box], check))
         made: list[_Made] = []
-        for number, (tensor, kind, new) in enumerate(self._returned):
-            _, box, at_start = parts[kind]
-            part: np.ndarray | None = None
-            start = 0
-            if box is not None and (tensor.nbytes <= _COPIED or not at_start):
-                if number not in self._out:
-                    self._out[number] = _buffer(tensor.shape, tensor.numpy_dtype(), None)
-                buffer, start = self._out[number]
-                part = buffer[box]
-            made.append(_Made(len(bases), part, new, box))
-            bases.append(start)
-        bases += self._answers.addresses
-        if len(self._layouts) >= _MOST_LAYOUTS:
-            self._layouts.clear()
-        out = [each.place for each in made if each.place is not None]
+        out: list[np.ndarray] = []
+        for base, result in enumerate(self._results, self._count + len(sizes)):
+            _, box, at_start = parts[result.kind]
+            if box is None or (at_start and result.large):
+                made.append((base, None, result.new, box))
+                continue
+            if result.buffer is None:
+                result.buffer, self._bases[base] = _buffer(result.parameter, None)
+                bases[base] = self._bases[base]
+            part = result.buffer[box]
+            out.append(part)
+            made.append((base, part, result.new, box))
         fixed = not taken and len(out) == len(made)  # all addresses are known
         packed = self._table(*bases) if fixed else None
-        layout = _Layout(copied, taken, made, bases, told, packed, out)
-        self._layouts[sizes] = layout
+        if len(self._layouts) >= _MOST_LAYOUTS:
+            self._layouts.clear()
+        layout = self._layouts[sizes] = _Layout(copied, taken, made, bases, told, packed, out)
         return layout
 
 
@@ -242,17 +243,17 @@ class _Kind:
     def __init__(self, tensor: Tensor, symbols: Sequence[Symbol]) -> None:
         self._tensor, self._names = tensor, [symbol.name for symbol in symbols]
         self._whole = tensor.shape, None, True
-        # of axes that are one size and a number, these; of any other there is no quick way
-        self._quick: list[tuple[int, int, int]] | None = []
-        for axis, extent in enumerate(tensor.extents):
-            if extent is None:
-                continue
+        # of one axis that is a size and a number: what there is a quick way for
+        self._one: tuple[int, int, int, Box, bool] | None = None
+        told = [(axis, extent) for axis, extent in enumerate(tensor.extents) if extent is not None]
+        if len(told) == 1:
+            [(axis, extent)] = told
             symbol = extent.symbols[0]
             more = extent - Extent.of(symbol)
-            if isinstance(more, Extent):
-                self._quick = None
-                break
-            self._quick.append((axis, self._names.index(symbol.name), more))
+            if isinstance(more, int):
+                at_start = all(size == 1 for size in tensor.shape[:axis])
+                number = self._names.index(symbol.name)
+                self._one = axis, number, more, (slice(None),) * axis, at_start
 
     def part(self, sizes: Sizes) -> tuple[Sizes, Box | None, bool]:
         """The shape for some sizes, the part that is there, None for all, and whether that is one
@@ -261,15 +262,15 @@ class _Kind:
         Raises ArtifactError where the shape is beyond the bounds.
         """
         bound = self._tensor.shape
-        if self._quick is None:
-            shape = self._tensor.shape_at(dict(zip(self._names, sizes, strict=True)))
-        else:
-            axes = [*bound]
-            for axis, number, more in self._quick:
-                axes[axis] = size = sizes[number] + more
-                if not 0 <= size <= bound[axis]:
-                    self._tensor.shape_at(dict(zip(self._names, sizes, strict=True)))
-            shape = tuple(axes)
+        if self._one is not None:
+            axis, number, more, before, at_start = self._one
+            size = sizes[number] + more
+            if size == bound[axis]:
+                return self._whole
+            if 0 <= size < bound[axis]:
+                shape = (*bound[:axis], size, *bound[axis + 1 :])
+                return shape, (*before, slice(size)), at_start
+        shape = self._tensor.shape_at(dict(zip(self._names, sizes, strict=True)))
         if shape == bound:
             return self._whole
         ends = zip(shape, bound, strict=True)
@@ -286,9 +287,9 @@ def _teller(parameters: Sequence[Parameter], name: str) -> tuple[int, int]:
     raise AssertionError(name)  # `check_sizes` has refused the artifact
 
 
-def _buffer(shape: Sizes, dtype: np.dtype, fill: Any) -> tuple[np.ndarray, int]:
+def _buffer(parameter: Parameter, fill: Any) -> tuple[np.ndarray, int]:
     """Memory at the bounds, and its address."""
-    array, start = Results(shape, dtype).new()
+    array, start = Results(parameter.shape, parameter.dtype).new()
     if fill is not None:
-        array[...] = np.asarray(fill).astype(dtype)
+        array[...] = np.asarray(fill).astype(parameter.dtype)
     return array, start

@@ -93,14 +93,15 @@ def test_sizes_near_the_end_of_a_range_have_the_next_one_built(compiled):
 
 
 def test_a_size_beyond_all_ranges_is_answered(compiled):
-    """By a program that is built for a range that has it, which then takes others."""
+    """By a program for it, while one for a range that has it is built, which others wait for."""
     with session() as made:
-        for rows in (1, 9, 5, 300, 290, 100):
+        for rows in (1, 9, 5, 300):
             call(made, rows)
-        builds(made)
-        assert len(compiled) == 3
-        call(made, 310)
-        assert len(compiled) == 3
+        assert len(compiled) == 4
+        for rows in (290, 100, 310):
+            call(made, rows)
+        assert builds(made)[1] == ({"n": (1, 512)}, "built")
+        assert len(compiled) == 4
 
 
 def test_sizes_that_come_often_have_a_program_that_does_no_more(compiled):
@@ -263,9 +264,9 @@ def test_a_decoder_compiles_three_times(compiled, total):
         assert len(compiled) == 3
         tokens(made, 7, 4, oracle)
         tokens(made, 9, 4, oracle)
-        assert len(compiled) == 4  # the second prompt; with the third there is a range, built apart
+        assert len(compiled) == 5  # a program for each prompt; with the third there is a range
         tokens(made, 11, 4, oracle)
-        assert len(compiled) == 4
+        assert len(compiled) == 5
 
 
 def test_a_decoder_without_prompt(compiled):
