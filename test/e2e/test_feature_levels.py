@@ -13,6 +13,7 @@ import pytest
 from levels import LOWER
 from machine_code import instructions, needed_level
 from onnx import TensorProto, helper, numpy_helper
+from turns import turn_of
 
 import rcompiler
 from rcompiler.codegen import veu
@@ -66,8 +67,18 @@ def check_code(code, level, folder):
 needs_objdump = pytest.mark.skipif(not shutil.which("objdump"), reason="no objdump here")
 
 
-@pytest.mark.parametrize("target", LOWER)
-@pytest.mark.parametrize("name", SMALL)
+# Each other one is of another level first, so that half of the pairs have all names and levels.
+PAIRS = [
+    (name, target)
+    for number, name in enumerate(SMALL)
+    for target in (LOWER if number % 2 else reversed(LOWER))
+    if name != "mlp"
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [*(("mlp", target) for target in LOWER), *turn_of(PAIRS, 2)]
+)
 def test_models(name, target, tmp_path):
     model = check_results(name, target, **SMALL[name])
     assert not any("avx512" in flag for flag in model.artifact.cpu_flags)

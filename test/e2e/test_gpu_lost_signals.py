@@ -140,6 +140,6 @@ def check(lost: Lost, seed: int | None) -> None:
     assert f"EU {lost.eu} at word {lost.word}" in signallers
 
 
-@pytest.mark.parametrize("number", in_turn(100, 4))
+@pytest.mark.parametrize("number", in_turn(100, 11))
 def test_a_lost_signal(number: int):
     check(cases()[number % len(cases())], number if number % 4 else None)

@@ -14,7 +14,7 @@ from s3 import parsed, s3_of
 from small_networks import SMALL, feeds_of
 from torch_mlir import ir
 from torch_mlir.dialects import linalg
-from turns import in_turn
+from turns import in_turn, turn_of
 
 import rcompiler
 from rcompiler.driver import isolate
@@ -53,7 +53,7 @@ def interpret_instead(monkeypatch, change=lambda text: text, then=()):
     monkeypatch.setattr(isolate, "compiler", lambda: compile_onnx)
 
 
-@pytest.mark.parametrize("number", in_turn(SHARDS, 4))
+@pytest.mark.parametrize("number", in_turn(SHARDS, 8))
 def test_tasks_compute_what_the_operators_are(number, monkeypatch):
     """Tiled, down to register tiles: all tasks, in some order, from results that hold no numbers.
     (That bodies of whole operators are right, their code shows in the same cases.)
@@ -115,7 +115,7 @@ def test_a_damaged_map_is_found(name, monkeypatch):
 
 
 # -- networks: operators that are grouped, and weights that are laid out anew ----------------------
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", turn_of(SMALL, 4))
 def test_kernels_of_a_network(name):
     model = models.build(name, **SMALL[name])
     made = s3_of(model)

@@ -91,9 +91,9 @@ def test_sequential_operators_are_scheduled_among_tiled_ones(eus, monkeypatch):
     assert len(bits) == 1
 
 
-def test_a_wave_of_500_operators_runs():
+def test_a_wave_of_300_operators_runs():
     """One launch of all of them: no table has a limit that cuts it."""
-    rows, width = 500, 24
+    rows, width = 300, 24
     node = helper.make_node
     names = [f"r{i}" for i in range(rows)]
     nodes = [node("Split", ["x"], names, axis=0, num_outputs=rows)]

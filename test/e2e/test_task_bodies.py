@@ -19,6 +19,7 @@ from task_body import (
     vector_body,
     with_body,
 )
+from turns import turn_of
 
 import rcompiler
 from rcompiler.errors import CompilerError, InvalidModel
@@ -112,10 +113,10 @@ NETWORKS = {
     "stages of one shape": lambda: models.build("nasnet_a", **SMALL["nasnet_a"]),
     "stages that a result reads last first": lambda: models.build("lstm_tc", **SMALL["lstm_tc"]),
 }
+ON_TARGETS = [(network, target) for target in ("cpu", *LOWER) for network in NETWORKS]
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("target", ["cpu", *LOWER])
+@pytest.mark.parametrize(("network", "target"), turn_of(ON_TARGETS, 3))
 def test_the_code_is_that_of_the_whole_operators(network, target, cache):
     """Byte for byte: what the tiled bodies say is what is generated without them."""
     model = rcompiler.compile_onnx(
@@ -127,7 +128,7 @@ def test_the_code_is_that_of_the_whole_operators(network, target, cache):
     assert again.stage("llvm") == model.stage("llvm")
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", ["mlp", *turn_of((n for n in NETWORKS if n != "mlp"), 2)])
 def test_the_text_of_what_the_passes_make_is_proved(network, cache):
     """And gives the same code again."""
     model = rcompiler.compile_onnx(NETWORKS[network](), device="default", eus=2, cache=cache)
@@ -140,8 +141,9 @@ def test_the_text_of_what_the_passes_make_is_proved(network, cache):
 OTHER_CODE = ("inception_v3", "tiny_llama")
 
 
-@pytest.mark.parametrize("network", OTHER_CODE)
-@pytest.mark.parametrize("target", ["cpu", *LOWER])
+@pytest.mark.parametrize(
+    ("network", "target"), turn_of(((n, t) for n in OTHER_CODE for t in ("cpu", *LOWER)), 3)
+)
 def test_other_code_has_the_same_results(network, target, cache):
     proto = models.build(network, **SMALL[network])
     model = rcompiler.compile_onnx(proto, target=target, device="default", eus=2, cache=cache)

@@ -1,6 +1,9 @@
-"""Tests may import the helper modules beside them: importlib mode leaves sys.path alone."""
+"""Tests may import the helper modules beside them and those in test/support: importlib mode leaves
+sys.path alone.
+"""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]

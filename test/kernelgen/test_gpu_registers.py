@@ -11,6 +11,7 @@ from torch_mlir import ir
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from toolkit import needs_ptxas  # noqa: E402
+from turns import turn_of  # noqa: E402
 
 from rcompiler import dialects  # noqa: E402
 from rcompiler.codegen.ptx import PtxModule, ptx  # noqa: E402
@@ -41,8 +42,17 @@ def test_a_block_has_a_multiprocessor_for_itself():
 
 
 @needs_ptxas
-@pytest.mark.parametrize("precision", ["f32", "tf32", "f16"])
-@pytest.mark.parametrize(("device", "chip"), [("h200", "sm_90a"), ("a100", "sm_80")])
+@pytest.mark.parametrize(
+    ("device", "chip", "precision"),
+    turn_of(
+        (
+            (*place, precision)
+            for precision in ("f32", "tf32", "f16")
+            for place in (("h200", "sm_90a"), ("a100", "sm_80"))
+        ),
+        3,
+    ),
+)
 def test_a_large_register_tile_spills_nothing(device, chip, precision):
     functions = {f.name: f for f in assemble(compiled(device, chip, precision)).functions}
     assert {name: f.spill_stores for name, f in functions.items() if f.spill_stores} == {}
@@ -77,19 +87,21 @@ def convolution(
     return GpuKernel(body, ["%r"], inputs, [(out, "float32")], tile, features, "convolution")
 
 
+COPIES = [
+    ((3, 86, 32), (1, 41, 11), 2, 0, "f32", 160),  # 258 positions, 33 copies of a thread
+    ((10, 25, 64), (3, 7, 7), 2, 3, "f32", 255),
+    ((16, 31, 32), (3, 7, 7), 2, 3, "f32", 255),
+    ((18, 29, 32), (5, 7, 7), 1, 3, "tf32", 255),  # 72 copies, were a part of 32 steps
+    ((37, 53, 8), (3, 5, 5), 1, 2, "f16", 255),  # 132 elements that a thread would fetch
+    ((1, 55, 64), (3, 3, 3), 2, 0, "f32", 160),  # few sums: a whole part would be read ahead
+]
+
+
 @needs_ptxas
 @pytest.mark.parametrize(
-    ("out", "window", "stride", "pad", "precision", "most"),
-    [
-        ((3, 86, 32), (1, 41, 11), 2, 0, "f32", 160),  # 258 positions, 33 copies of a thread
-        ((10, 25, 64), (3, 7, 7), 2, 3, "f32", 255),
-        ((16, 31, 32), (3, 7, 7), 2, 3, "f32", 255),
-        ((18, 29, 32), (5, 7, 7), 1, 3, "tf32", 255),  # 72 copies, were a part of 32 steps
-        ((37, 53, 8), (3, 5, 5), 1, 2, "f16", 255),  # 132 elements that a thread would fetch
-        ((1, 55, 64), (3, 3, 3), 2, 0, "f32", 160),  # few sums: a whole part would be read ahead
-    ],
+    ("out", "window", "stride", "pad", "precision", "most", "chip"),
+    turn_of(((*case, chip) for chip in ("sm_80", "sm_90a") for case in COPIES), 4),
 )
-@pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
 def test_copies_of_single_elements_spill_nothing(out, window, stride, pad, precision, most, chip):
     """Where they lie is the sum of few values: what one of them needs does not make 30."""
     text = convolution(out, window, stride, pad, precision).text.decode()

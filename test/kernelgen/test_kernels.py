@@ -19,6 +19,7 @@ from kernel_cases import (
     tilings,
     type_of,
 )
+from turns import turn_of
 
 from rcompiler.codegen.assembly import assembly
 from rcompiler.errors import CompilerError
@@ -33,7 +34,7 @@ few = settings(
 extents = st.integers(1, 37)
 
 
-@pytest.mark.parametrize("features", FEATURES, ids=str)
+@pytest.mark.parametrize("features", turn_of(FEATURES, 3), ids=str)
 @given(data=st.data())
 @few
 def test_contraction(features: CpuFeatures, data: st.DataObject):
@@ -77,7 +78,7 @@ def test_a_tiling_does_not_change_a_bit(features: CpuFeatures):
             assert np.array_equal(results[0], other)
 
 
-@pytest.mark.parametrize("features", FEATURES, ids=str)
+@pytest.mark.parametrize("features", turn_of(FEATURES, 3), ids=str)
 @given(data=st.data())
 @few
 def test_softmax_over_any_axis(features: CpuFeatures, data: st.DataObject):
@@ -91,7 +92,7 @@ def test_softmax_over_any_axis(features: CpuFeatures, data: st.DataObject):
     np.testing.assert_allclose(found, powers / powers.sum(axis, keepdims=True), rtol=2e-6)
 
 
-@pytest.mark.parametrize("features", FEATURES, ids=str)
+@pytest.mark.parametrize("features", turn_of(FEATURES, 3), ids=str)
 @given(data=st.data())
 @few
 def test_windows(features: CpuFeatures, data: st.DataObject):
@@ -125,7 +126,7 @@ def test_windows(features: CpuFeatures, data: st.DataObject):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("features", FEATURES[::2], ids=str)
+@pytest.mark.parametrize("features", turn_of(FEATURES[::2], 2), ids=str)
 @given(data=st.data())
 @few
 def test_movement(features: CpuFeatures, data: st.DataObject):
@@ -190,7 +191,7 @@ def turned(shape: tuple[int, ...], dtype: str) -> str:
       }} -> {y}"""
 
 
-@pytest.mark.parametrize("features", FEATURES[::2], ids=str)
+@pytest.mark.parametrize("features", turn_of(FEATURES[::2], 2), ids=str)
 @given(data=st.data())
 @few
 def test_blocks_are_turned(features: CpuFeatures, data: st.DataObject):
@@ -220,7 +221,7 @@ def test_a_block_is_as_many_loads_as_vectors():
     assert text.count("punpcklbw") + text.count("punpckhbw") == 4 * 16
 
 
-@pytest.mark.parametrize("features", FEATURES[::2], ids=str)
+@pytest.mark.parametrize("features", turn_of(FEATURES[::2], 2), ids=str)
 @given(data=st.data())
 @few
 def test_yielded_pieces(features: CpuFeatures, data: st.DataObject):
@@ -300,7 +301,7 @@ def test_scalars_and_empty_sums(shape: tuple[int, ...]):
     assert math.isclose(found, 1 + x.sum(), rel_tol=1e-6)
 
 
-@pytest.mark.parametrize("features", FEATURES[::2], ids=str)
+@pytest.mark.parametrize("features", turn_of(FEATURES[::2], 2), ids=str)
 @given(data=st.data())
 @few
 def test_parts_under_an_epilogue_and_a_pad(features: CpuFeatures, data: st.DataObject):

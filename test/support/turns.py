@@ -6,9 +6,19 @@ RC_TURNS=all tests all of them. Without a checkout all are tested, too.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from rcompiler.tools._record import commit
+
+_T = TypeVar("_T")
+
+
+def turn_of(cases: Iterable[_T], turns: int) -> list[_T]:
+    """Those of the cases that are tested, see `in_turn`."""
+    found = [*cases]
+    return [found[number] for number in in_turn(len(found), turns)]
 
 
 def in_turn(count: int, turns: int) -> range:

@@ -8,6 +8,7 @@ from oracles._mutants import KINDS, mutant
 from oracles._oracle import Illegal, Oracle
 from oracles.mutate_programs import FALSE_ACCEPT, FALSE_REJECT, UNCHANGED, judge, program_of
 from rammer_cases import NaiveOracle, Wrong, chain, hand_made, kernel
+from turns import turn_of
 
 from rcompiler.rammer.graph import Graph, Operator, Value
 
@@ -57,7 +58,7 @@ def test_two_results_of_a_task_have_no_order():
     assert verdict == "refused" and "two results" in words
 
 
-@pytest.mark.parametrize("first", range(0, 60, 10))
+@pytest.mark.parametrize("first", turn_of(range(0, 60, 10), 3))
 def test_the_reduction_of_the_oracle_loses_nothing(first):
     compared = {True: 0, False: 0}
     for number in range(first, first + 10):

@@ -17,6 +17,7 @@ def test_commits_one_after_the_other_test_all(monkeypatch):
         found.append(list(turns.in_turn(11, 4)))
     assert sorted(sum(found[:4], [])) == list(range(11))
     assert found[0] == found[4] == [2, 6, 10]
+    assert turns.turn_of(iter("abcdefghijk"), 4) == ["c", "g", "k"]
 
 
 def test_all_are_tested_where_it_is_asked_for_and_without_a_commit(monkeypatch):
