@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from turns import turn_of
 
 import rcompiler
 from rcompiler.model import CompiledModel
@@ -41,7 +42,7 @@ def bits(outputs):
     return [y.tobytes() for y in outputs]
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", turn_of(NETWORKS, 2))
 def test_every_policy_and_number_of_eus_gives_the_same_bits(name, cache):
     proto = models.build(name, **NETWORKS[name])
     expected = feeds = None

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from quantised_networks import convolutions, products
+from turns import turn_of
 
 import rcompiler
 from rcompiler.tools import models, quantise
@@ -191,10 +192,20 @@ def test_all_products_of_an_attention_go_to_the_unit():
     assert len(reasons) == 6 and all("mma of i8" in reason for reason in reasons.values()), reasons
 
 
-@pytest.mark.parametrize("target", EMULATED)
 @pytest.mark.parametrize(
-    ("network", "sizes"),
-    [(convolutions, (64, 14)), (convolutions, (40, 17)), (products, (50, 192))],
+    ("network", "sizes", "target"),
+    turn_of(
+        (
+            (*network, target)
+            for target in EMULATED
+            for network in (
+                (convolutions, (64, 14)),
+                (convolutions, (40, 17)),
+                (products, (50, 192)),
+            )
+        ),
+        2,
+    ),
 )
 def test_networks_between_quantise_and_dequantise(network, sizes, target):
     """A stem, a residual block, a depthwise convolution, pools, products: the numbers of a CPU."""
