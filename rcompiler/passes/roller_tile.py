@@ -46,6 +46,7 @@ from rcompiler.roller.osdi22 import Score
 from rcompiler.roller.policy import decisions, left_over
 from rcompiler.roller.published import AS_PUBLISHED, Variant
 from rcompiler.roller.staged import StageExpr, construct_staged
+from rcompiler.support.lru_cache import LruCache
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,20 @@ class Body:
         """Tilings, the preferred first, see `roller.policy`; with stages by the cost model, [] if
         they fit in no way. precision: how matrix units multiply factors of f32. variant: of the
         published search.
+
+        The answer for equal bodies is remembered: passes ask for the same one, and so do the
+        plans and sizes of a model.
         """
+        key = self.signature, device, policy, eus, precision, variant
+        found = _DECIDED.get(key)
+        if found is None:
+            found = tuple(self._construct(device, policy, eus, precision, variant))
+            _DECIDED.put(key, found, len(self.signature) + _DECISION * len(found))
+        return list(found)
+
+    def _construct(
+        self, device: Device, policy: str, eus: int | None, precision: str, variant: Variant
+    ) -> list[Decision]:
         multiplier = Multiplier(device, precision)
         if not self.stages:
             return decisions(self.expression(multiplier), device, policy, eus, variant)
@@ -220,6 +234,9 @@ class Body:
             _tile_stage(op, stage, tiling)
         return kernel
 
+
+_DECISION = 4000  # bytes of one, about
+_DECIDED: LruCache[tuple[Decision, ...]] = LruCache(16 << 20)  # bytes
 
 Decide = Callable[[Body], list[Decision]]
 

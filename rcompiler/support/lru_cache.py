@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -19,7 +20,7 @@ class LruCache(Generic[_T]):
     def __init__(self, limit: int) -> None:
         """limit: of the sizes of all values together, in whatever unit `put` is told them."""
         self._limit, self._size = limit, 0
-        self._values: dict[str, tuple[_T, int]] = {}  # the one used last is the last
+        self._values: dict[Hashable, tuple[_T, int]] = {}  # the one used last is the last
         self._lock = threading.RLock()
         # Nobody is in the middle of something when a process forks: the child's copy is whole.
         os.register_at_fork(
@@ -29,7 +30,7 @@ class LruCache(Generic[_T]):
         )
         _ALL.add(self)
 
-    def get(self, key: str) -> _T | None:
+    def get(self, key: Hashable) -> _T | None:
         """The value that was put under a key; None where there is none any more."""
         with self._lock:
             found = self._values.pop(key, None)
@@ -38,7 +39,7 @@ class LruCache(Generic[_T]):
             self._values[key] = found
             return found[0]
 
-    def put(self, key: str, value: _T, size: int) -> None:
+    def put(self, key: Hashable, value: _T, size: int) -> None:
         """Keep a value of a size; one that is larger than the bound alone is not kept."""
         with self._lock:
             self._drop(key)
@@ -55,7 +56,7 @@ class LruCache(Generic[_T]):
             self._values.clear()
             self._size = 0
 
-    def _drop(self, key: str) -> None:
+    def _drop(self, key: Hashable) -> None:
         _, size = self._values.pop(key, (None, 0))
         self._size -= size
 

@@ -11,10 +11,13 @@ import pytest
 from onnx import TensorProto, helper
 
 import rcompiler
+from rcompiler import dialects
 from rcompiler.codegen import emit, veu
 from rcompiler.driver import provenance
+from rcompiler.passes import roller_tile
 from rcompiler.passes.ir import module_device
 from rcompiler.pipelines import rc_cpu
+from rcompiler.tools import models
 
 
 def one_operator(kind: str):
@@ -58,7 +61,7 @@ def test_the_interpreter_is_translated_and_compiled_once(counted):
 
 
 def test_what_does_not_change_is_not_read_again(monkeypatch):
-    """The device of a module, the host of a target, and versions."""
+    """The device of a module, the host of a target, versions, and what the dialects are."""
     read = Counter[str]()
 
     def counting(module, name):
@@ -73,10 +76,35 @@ def test_what_does_not_change_is_not_read_again(monkeypatch):
     counting(module_device, "from_plain")
     counting(rc_cpu, "find_device")
     counting(provenance, "version")
+    counting(dialects.rtask.RTask, "_emit_module")
+    counting(dialects.vdevice.VDevice, "_emit_module")
     provenance._versions.cache_clear()
+    dialects._definition.cache_clear()
     for kind in ("Relu", "Neg"):
         rcompiler.compile_onnx(one_operator(kind), eus=1, cache=False).close()
-    assert read == {"from_plain": 1, "find_device": 2, "version": 4}
+    assert read == {"from_plain": 1, "find_device": 2, "version": 4, "_emit_module": 2}
+
+
+def test_equal_bodies_are_tiled_once(monkeypatch):
+    """By several passes, and in other plans of the model; not for another device."""
+    asked = []
+    construct = roller_tile.Body._construct
+
+    def noted(self, device, *others):
+        asked.append((self.signature, device, *others))
+        return construct(self, device, *others)
+
+    monkeypatch.setattr(roller_tile.Body, "_construct", noted)
+    proto = models.build("two_branch", rows=8, width=16)
+    options = {"target": "cpu:x86-64", "cache": False}
+    made = [rcompiler.compile_onnx(proto, eus=2, policy=p, **options) for p in ("rammer", "list")]
+    assert asked and len(asked) == len(set(asked))
+    count = len(asked)
+    made.append(rcompiler.compile_onnx(proto, eus=2, **options))
+    assert len(asked) == count
+    assert made[0].stage("rkernel") == made[2].stage("rkernel")
+    rcompiler.compile_onnx(proto, eus=2, device="zen5-2", **options)
+    assert len(asked) > count
 
 
 _LOADED = """

@@ -18,6 +18,14 @@ from rcompiler.passes.constants.fold import constant_keys
 from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.runtime.deferred import Constant
 
+# What a model is lowered through, and what the passes of MLIR on its way may make; all others are
+# loaded where a text has some. Those of other processors and languages would take as long again.
+_DIALECTS = (
+    *("affine", "arith", "async", "bufferization", "builtin", "cf", "complex", "dlti", "func"),
+    *("gpu", "index", "irdl", "linalg", "llvm", "math", "memref", "ml_program", "nvgpu", "nvvm"),
+    *("ptr", "quant", "rocdl", "scf", "shape", "sparse_tensor", "tensor", "ub", "vector"),
+)
+
 
 class ModelContext(ir.Context):
     """arrays: by their keys, those of the module; passes that fold constants replace them. notes:
@@ -32,7 +40,7 @@ class ModelContext(ir.Context):
     def __init__(
         self, arrays: Mapping[str, Constant] | None = None, pool: WeightPool | None = None
     ) -> None:
-        super().__init__()
+        super().__init__(load_on_create_dialects=_DIALECTS)
         self.arrays = {} if arrays is None else dict(arrays)
         self.notes = []
         self.pool = pool
