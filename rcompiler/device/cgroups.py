@@ -89,15 +89,21 @@ def parse_cpus(text: str) -> set[int]:
     return cpus
 
 
-def _folders(root: Path) -> Iterator[Path]:
-    """The folder of each group that holds this process, from the inner to the outer ones."""
-    mounts = parse_mounts(_read(root / "proc/self/mountinfo"))
-    for controllers, path in parse_groups(_read(root / "proc/self/cgroup")):
+def _folders(root: Path) -> Iterator[str]:
+    """The folder of each group that holds this process, from the inner to the outer ones.
+
+    As texts: they are asked for several times by each compilation, and joining paths takes longer
+    than to read the files.
+    """
+    top = str(root).rstrip("/")
+    mounts = parse_mounts(_read(f"{top}/proc/self/mountinfo"))
+    for controllers, path in parse_groups(_read(f"{top}/proc/self/cgroup")):
         for mount in mounts:
             if _same(controllers, mount.controllers):
-                inner = _below(path, mount.root)
-                for depth in range(len(inner.parts), -1, -1):
-                    yield root.joinpath(mount.place.lstrip("/"), *inner.parts[:depth])
+                place = f"{top}/{mount.place.strip('/')}"
+                inner = _below(path, mount.root).parts
+                for depth in range(len(inner), -1, -1):
+                    yield "/".join([place, *inner[:depth]])
 
 
 def _same(group: frozenset[str] | None, mount: frozenset[str] | None) -> bool:
@@ -118,15 +124,16 @@ def _below(path: str, top: str) -> PurePosixPath:
     return inside.relative_to(top)
 
 
-def _cpuset(folder: Path) -> set[int]:
-    return next(filter(None, (parse_cpus(_read(folder / name)) for name in _CPUSETS)), set())
+def _cpuset(folder: str) -> set[int]:
+    found = (parse_cpus(_read(f"{folder}/{name}")) for name in _CPUSETS)
+    return next(filter(None, found), set())
 
 
-def _quota(folder: Path, most: int) -> int:
+def _quota(folder: str, most: int) -> int:
     """CPUs, rounded up; `most` where there is no limit."""
-    words = _read(folder / "cpu.max").split() or [
-        *_read(folder / "cpu.cfs_quota_us").split(),
-        *_read(folder / "cpu.cfs_period_us").split(),
+    words = _read(f"{folder}/cpu.max").split() or [
+        *_read(f"{folder}/cpu.cfs_quota_us").split(),
+        *_read(f"{folder}/cpu.cfs_period_us").split(),
     ]
     try:
         quota, period = map(int, words)
@@ -135,9 +142,10 @@ def _quota(folder: Path, most: int) -> int:
     return -(-quota // period) if quota > 0 and period > 0 else most
 
 
-def _read(path: Path) -> str:
+def _read(path: str) -> str:
     try:
-        return path.read_text(errors="replace")
+        with open(path, errors="replace") as file:
+            return file.read()
     except OSError:
         return ""
 
