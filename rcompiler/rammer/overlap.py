@@ -136,7 +136,7 @@ def overlapping(a: Shares, b: Shares) -> tuple[Ints, Ints]:
     else:
         own_a, own_b = a.ranges[0], b.ranges[0]
         part_a, part_b = a.ranges[1][:, None], b.ranges[1][:, None]
-    codes = [own_a[i] * len(b) + own_b[j] for i, j in _box_pairs(part_a, part_b)]
+    codes = [own_a[i] * len(b) + own_b[j] for i, j in box_pairs(part_a, part_b)]
     found = np.concatenate(codes) if codes else _NONE
     if not (_distinct(own_a) and _distinct(own_b)):
         found = np.unique(found)
@@ -148,7 +148,7 @@ def _distinct(owners: Ints) -> bool:
     return bool((owners[1:] > owners[:-1]).all())
 
 
-def _box_pairs(a: Ints, b: Ints) -> Iterator[tuple[Ints, Ints]]:
+def box_pairs(a: Ints, b: Ints) -> Iterator[tuple[Ints, Ints]]:
     """Pairs of boxes (n, rank, 2) and (m, rank, 2) with a common point, a part at a time."""
     if len(a) * len(b) <= _SMALL or not a.shape[1]:
         hits = ((a[:, None, :, 0] < b[None, :, :, 1]) & (b[None, :, :, 0] < a[:, None, :, 1])).all(

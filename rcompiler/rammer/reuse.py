@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.overlap import Bools, Shares
+from rcompiler.rammer.overlap import Bools, Shares, box_pairs
 from rcompiler.rammer.placement import Placement, describe
 from rcompiler.rammer.regions import Ints, disjoint, intersect_ranges
 
@@ -197,17 +197,37 @@ def check_pair(placement: Placement, one: str, two: str) -> bool:
 
     def reads_before(owner: str, intruder: str) -> bool:
         reads = graph.readers.get(owner, ())
-        pairs = [(read, write) for write in writes(intruder) for read in reads
+        pairs = [(read, write) for write, read in _near(placement, writes(intruder), reads)
                  if not in_place(placement, read, write)]  # fmt: skip
         producers = _Producers(placement, writes(owner))
         return all([_check_read(placement, producers, *pair) for pair in pairs])
 
-    pairs = [(write, other) for write in writes(one) for other in writes(two)]
+    pairs = _near(placement, writes(one), writes(two))
     forward = all([_check_writes(placement, *pair) for pair in pairs])  # lists: check all of them
     forward &= reads_before(one, two)
     if not forward:  # else what reads `two` comes, after the writes of it, after all of `one`
         reads_before(two, one)
     return forward
+
+
+def _near(
+    placement: Placement, ones: Sequence[Operand], twos: Sequence[Operand]
+) -> list[tuple[Operand, Operand]]:
+    """The pairs of two operands that may touch common bytes, in the order of `ones` and `twos`.
+
+    A loop collects a row of a value in each of its steps: of two such values only the rows of one
+    place meet, which are as many as there are steps, and not as many as there are pairs.
+    """
+
+    def hulls(operands: Sequence[Operand]) -> Ints:
+        shares = (placement.shares(*each) for each in operands)
+        found = np.array([(each.base, each.end) for each in shares], np.int64)
+        return found.reshape(len(operands), 1, 2)
+
+    parts = list(box_pairs(hulls(ones), hulls(twos)))
+    i, j = (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else ((), ())
+    order = np.lexsort((j, i))
+    return [(ones[i[k]], twos[j[k]]) for k in order.tolist()]
 
 
 def check_last_value(placement: Placement, state: str, written: str) -> None:
