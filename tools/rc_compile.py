@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import CompilerError
+from rcompiler.support import lookups
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import table, terminal_width
 from rcompiler.tools._data import write_arrays
@@ -63,7 +65,8 @@ def _run(options: argparse.Namespace) -> int:
             return _check(options, source, told)
         start = time.perf_counter()
         steps = _Steps(start, told)
-        model = source.executable(options, steps, **_more(options))
+        with lookups.told(steps.looked_up):
+            model = source.executable(options, steps, **_more(options))
     if options.emit:
         text = model.stage(options.emit)
         if options.emit in ("linalg", "vdevice", "schedule") and str(target) != "-":
@@ -127,24 +130,45 @@ def _more(options: argparse.Namespace) -> dict[str, Any]:
 
 
 class _Steps:
-    """Receives the name of each compilation step as it starts; prints how long each took."""
+    """Receives the name of each compilation step as it starts; prints how long each took, how often
+    it ran, and how much of what it looked up it knew already.
+    """
 
     def __init__(self, start: float, told: Progress) -> None:
-        self._marks, self._told = [("start", start)], told
+        self._step, self._since, self._told = "start", start, told
+        self._start = start
+        self._seconds: dict[str, float] = {}
+        self._calls = Counter({self._step: 1})
+        self._asked = Counter[str]()
+        self._known = Counter[str]()
 
     def __call__(self, step: str, seconds: float) -> None:
-        self._marks.append((step, time.perf_counter()))
+        self._end(time.perf_counter())
+        self._step = step
+        self._calls[step] += 1
         self._told(step, seconds)
 
+    def looked_up(self, known: bool) -> None:
+        """Count something that the step looked up, and whether it was known."""
+        self._asked[self._step] += 1
+        self._known[self._step] += known
+
+    def _end(self, now: float) -> None:
+        self._seconds[self._step] = self._seconds.get(self._step, 0.0) + now - self._since
+        self._since = now
+
     def print(self, end: float) -> None:
-        start = self._marks[0][1]
-        ends = [mark for _, mark in self._marks[1:]] + [end]
+        self._end(end)
+        total = end - self._start
         rows = [
-            (name, f"{(after - begin) * 1e3:.1f}", f"{100 * (after - begin) / (end - start):.1f}%")
-            for (name, begin), after in zip(self._marks, ends, strict=True)
+            (name, f"{s * 1e3:.1f}", f"{100 * s / total:.1f}%", self._calls[name], self._hits(name))
+            for name, s in self._seconds.items()
         ]
-        rows.append(("total", f"{(end - start) * 1e3:.1f}", "100.0%"))
-        table(("step", "ms", "share"), rows, sys.stderr)
+        rows.append(("total", f"{total * 1e3:.1f}", "100.0%", sum(self._calls.values()), ""))
+        table(("step", "ms", "share", "calls", "known"), rows, sys.stderr)
+
+    def _hits(self, step: str) -> str:
+        return f"{self._known[step]} of {self._asked[step]}" if self._asked[step] else ""
 
 
 def _write_text(target: str, text: str) -> None:
@@ -200,7 +224,11 @@ def _options(parser: argparse.ArgumentParser) -> None:
         help="print why each operator is cut as it is, and which tiling came second",
     )
     parser.add_argument("--json", metavar="FILE", help="write report and explanations (-: stdout)")
-    parser.add_argument("--timing", action="store_true", help="print the time of each step")
+    parser.add_argument(
+        "--timing",
+        action="store_true",
+        help="print the time of each step, its runs, and how much of what it looked up was known",
+    )
     parser.add_argument(
         "--no-machine-code",
         action="store_true",

@@ -46,6 +46,7 @@ from rcompiler.roller.osdi22 import Score
 from rcompiler.roller.policy import decisions, left_over
 from rcompiler.roller.published import AS_PUBLISHED, Variant
 from rcompiler.roller.staged import StageExpr, construct_staged
+from rcompiler.support import lookups
 from rcompiler.support.lru_cache import LruCache
 
 
@@ -250,6 +251,7 @@ def tile_operators(module: ir.Operation, choose: Decide) -> None:
     known: dict[Hashable, list[str]] = {}
     for op in operators(module):
         key = structure(op)
+        lookups.note(known=key in known)
         if key not in known:
             with body_of(op) as body:
                 if body.signature not in built:

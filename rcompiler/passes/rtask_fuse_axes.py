@@ -31,6 +31,7 @@ from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.ir.tensor_ir import erase_with_views
 from rcompiler.passes.roller_tile import body_of
+from rcompiler.support import lookups
 
 _LEAST_GAIN = 1.05  # estimated
 
@@ -46,6 +47,7 @@ class RTaskFuseAxes(OptionalPass):
             if any(op.name == STAGE for op in ops_of(operator.regions[0].blocks[0])):
                 continue
             key = structure(operator)
+            lookups.note(known=key in known)
             if known.get(key, True):
                 known[key] = _visit(operator, gain if key not in known else None)
 

@@ -104,6 +104,15 @@ def test_timing_names_the_steps(tool):
     assert {"import", "roller-tile", "rammer-schedule", "total"} <= set(steps)
 
 
+def test_timing_counts_calls_and_what_was_known(tool):
+    _, _, err = tool(rc_compile.main, "tiny_matmul_chain", "-o", "m.rcx", "--timing")
+    rows = {line.split()[0]: line.split() for line in err.splitlines()}
+    assert rows["step"] == ["step", "ms", "share", "calls", "known"]
+    assert rows["rammer-schedule"][3:] == ["1"]  # remembers nothing
+    calls, known, of, asked = rows["roller-tile"][3:]
+    assert (calls, of) == ("1", "of") and 0 < int(known) < int(asked)
+
+
 def test_report(tool):
     code, out, _ = tool(rc_compile.main, "two_branch", "-o", "m.rcx", "--report")
     assert code == 0 and "schedule:" in out
