@@ -17,10 +17,12 @@ import numpy as np
 from rcompiler.driver import isolate
 from rcompiler.driver.size_guess import (
     Bucket,
+    Interval,
     Sizes,
     Sum,
     agrees,
     bucket_for,
+    follows,
     narrower,
     next_bucket,
     relations,
@@ -39,6 +41,7 @@ Feeds = Mapping[str, np.ndarray]
 _MOST_SEEN = 64  # sets of sizes that are remembered
 _MOST_PROGRAMS = 32
 _MOST_TRIALS = 3  # to compile a first program, and guesses of how sizes depend on others
+_MANY = 8  # different sizes for which a part of a range is worth a program
 _WAIT_S = 600.0  # for a program that is built just now; then the call compiles one of its own
 # Options that say themselves what programs there are, or are for one program.
 _OTHERS = ("bounds", "buckets", "build", "fallback", "packed", "state")
@@ -96,6 +99,7 @@ class Ranges:
         self.notes: list[str] = []
         self._now: _Serving | None = None
         self._trials, self._closed = 0, False
+        self._parts: dict[Bucket, int] = {}  # of ranges, and how many sizes would do with them
         self._refused: set[str] = set()  # sizes for ranges of which the model is refused
         self.fix(())
 
@@ -198,10 +202,21 @@ class Ranges:
         if found is None:
             return None
         model, bucket = found
-        behind = next_bucket(tuple(bucket), now.reduced(before), own) if before else None
-        if behind is not None:
-            self._ask(now, behind)
+        if before:
+            last = now.reduced(before)
+            if (behind := next_bucket(tuple(bucket), last, own)) is not None:
+                self._ask(now, behind)
+            elif not follows(last, own):
+                self._count(now, tighter(bucket, own), bucket)
         return model
+
+    def _count(self, now: _Serving, part: Bucket, bucket: Sequence[Interval]) -> None:
+        """A size would do with a part of a range: where many do, that has a program, too."""
+        if part == tuple(bucket):
+            return
+        self._parts[part] = self._parts.get(part, 0) + 1
+        if self._parts[part] == _MANY and len(now.model.growth.buckets) < _MOST_PROGRAMS:
+            now.model.growth.add(part)
 
     def _ask(self, now: _Serving, bucket: Bucket) -> None:
         """Have a program built in the background, unless another one takes all that it does."""
@@ -210,15 +225,13 @@ class Ranges:
             growth.add(bucket)
 
     def often(self, sizes: Sizes) -> None:
-        """Sizes come again and again: they are to have a program that does no more than they need,
-        as far as that is worth it."""
+        """Sizes come again and again: they are to have a program of their own."""
         now = self._now
         if now is None or not agrees(sizes, now.made):
             return
         own, growth = now.reduced(sizes), now.model.growth
-        number = smallest(growth.buckets, own)
-        if number is not None and len(growth.buckets) < _MOST_PROGRAMS:
-            growth.add(tighter(growth.buckets[number], own))
+        if len(growth.buckets) < _MOST_PROGRAMS:
+            growth.add([(size, size) for size in own])
 
     def coming(self, sizes: Sizes, feeds: Feeds) -> Model | None:
         """The program that takes a call, where it is built just now: this waits for it."""

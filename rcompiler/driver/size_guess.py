@@ -154,7 +154,15 @@ def next_bucket(bucket: Bucket, before: Sizes, now: Sizes) -> Bucket | None:
     return None if wider is None else tuple(wider)
 
 
-def tighter(bucket: Bucket, now: Sizes) -> Bucket:
+def follows(before: Sizes, now: Sizes) -> bool:
+    """Whether a call is the next step of the one before, as of a decoder."""
+    for a, b in zip(before, now, strict=True):
+        if b - a == 1:
+            return True
+    return False
+
+
+def tighter(bucket: Sequence[Interval], now: Sizes) -> Bucket:
     """The part of a bucket up to the next power of two behind a call.
 
     Args:

@@ -104,20 +104,29 @@ def test_a_size_beyond_all_ranges_is_answered(compiled):
         assert len(compiled) == 4
 
 
-def test_sizes_that_come_often_have_a_program_that_does_no_more(compiled):
+def test_sizes_that_come_often_have_a_program_of_their_own(compiled):
     with session() as made:
         for rows in (8, 16, 3):
             call(made, rows)
         assert builds(made) == [({"n": (1, 32)}, "built")]
         for _ in range(64):
             call(made, 3)
-        assert builds(made) == [({"n": (1, 32)}, "built"), ({"n": (1, 4)}, "built")]
+        assert builds(made) == [({"n": (1, 32)}, "built"), ({"n": (3, 3)}, "built")]
         call(made, 3)
-        assert made._by_shape.seen({"x": np.zeros((3, 16), np.float32)}).model.inputs[0].shape == (
-            4,
-            16,
-        )
+        model, _ = made.program({"x": np.zeros((3, 16), np.float32)})
+        assert model.inputs[0].shape == (3, 16) and not any(model.inputs[0].extents)
         assert len(compiled) == 3
+
+
+def test_many_sizes_of_a_part_of_a_range_have_a_program(compiled):
+    with session() as made:
+        for rows in (200, 100, 150):
+            call(made, rows)
+        assert builds(made) == [({"n": (1, 256)}, "built")]
+        for turn in range(9):
+            call(made, 34 + (7 * turn) % 27)  # none of them often, nor one after the other
+        assert ({"n": (1, 64)}, "built") in builds(made)
+        assert len(made.programs) <= 5 and len(compiled) == 3
 
 
 @pytest.mark.parametrize("how", ["argument", "entry", "programs"])
