@@ -24,7 +24,6 @@ from rcompiler.frontend.size_sets import with_defaults
 Feeds = Mapping[str, np.ndarray]
 Key = tuple[Any, ...]
 
-KEPT_BYTES = 1 << 30  # of programs, where nothing is said
 _OFTEN = 64  # calls of one set of sizes, after which it is looked at how they are answered
 _SHARE = 16  # one call of so many has to be of these
 _MOST_READY = 1 << 12  # sets of sizes whose programs of ranges are remembered

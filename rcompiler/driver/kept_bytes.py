@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,14 @@ from rcompiler.runtime.image import Image
 
 _LEAST = 1 << 19  # of any program: what Python, the loader and the kernel keep of it
 _THREAD = 1 << 20
+_USUAL, _SHARE = 1 << 30, 8
+
+
+def usual_bytes() -> int:
+    """That may be kept where nothing is said: an eighth of the memory of this machine, at least
+    1 GiB."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(_USUAL, physical // _SHARE)
 
 
 def kept_bytes(models: Sequence[Any]) -> int:

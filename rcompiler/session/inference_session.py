@@ -83,7 +83,8 @@ class InferenceSession:
                 that come near its end one for a longer range, built in the background in a process
                 of its own. None: where the options do not say what programs there are (`programs`,
                 ranges in `shapes`, `bounds`, `fallback`, ...).
-            keep_bytes: of all programs, without the weights of one: 1 GiB where nothing is said.
+            keep_bytes: of all programs, without the weights of one; where nothing is said an eighth
+                of the memory of the machine, at least 1 GiB.
             **options: of `compile_onnx`, such as target, precision or fallback; for a compiled file
                 of `load`.
 
@@ -140,7 +141,8 @@ class InferenceSession:
 
     def _compile(self, given: Any, options: dict[str, Any]) -> None:
         require_compiler("an ONNX model")
-        from rcompiler.driver.by_shape import KEPT_BYTES, ByShape
+        from rcompiler.driver.by_shape import ByShape
+        from rcompiler.driver.kept_bytes import usual_bytes
         from rcompiler.frontend.declared import declared
         from rcompiler.frontend.load import load as load_onnx
 
@@ -161,7 +163,7 @@ class InferenceSession:
         ranges = self._programs is None if self._ranges is None else self._ranges
         most_bytes = self._keep_bytes
         if self._programs is None and most_bytes is None:
-            most_bytes = KEPT_BYTES
+            most_bytes = usual_bytes()
         self._by_shape = ByShape(
             *(model, options, self._programs, _is_size, [*names, *optional], optional),
             most_bytes=most_bytes,
