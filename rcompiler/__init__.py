@@ -38,7 +38,7 @@ _HOME = {
     "Batching": "rcompiler.batching",
     "CompilerError": "rcompiler.errors",
     "Fallback": "rcompiler.fallback",
-    "compile_onnx": "rcompiler.compile",  # or what stands in for it, see `isolate.compiler`
+    "compile_onnx": "rcompiler.compile",
     "compile_schedule": "rcompiler.driver.isolate",
     "Pool": "rcompiler.pool",
     "load": "rcompiler.loading",
@@ -88,10 +88,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'rcompiler' has no attribute {name!r}")
     try:
-        if name == "compile_onnx":
-            # of importing the compiler a sixth was looking for garbage, of which there is none
-            with import_module("rcompiler.driver.collector").COLLECTOR.seldom():
-                return import_module("rcompiler.driver.isolate").compiler()
         return getattr(import_module(_HOME[name]), name)
     except ModuleNotFoundError as error:
         installed = import_module("rcompiler.support.installed")

@@ -170,6 +170,10 @@ class RecompiledWarning(UserWarning):
     """
 
 
+class CacheWarning(UserWarning):
+    """The cache folder could not be used or held a damaged entry; the result is not affected."""
+
+
 class CacheError(CompilerError):
     """A cache that somebody else may have written."""
 

@@ -225,6 +225,24 @@ def default_cache() -> Path | None:
     return (Path(base) if base else Path.home() / ".cache") / "rcompiler"
 
 
+def keeps_models() -> bool:
+    """Whether finished models are kept in the cache folder, too: unless $RC_CACHE_MODELS is 0."""
+    return os.environ.get("RC_CACHE_MODELS") != "0"
+
+
+def cache_bytes() -> int:
+    """The most bytes of compiled objects and finished models in the cache folder: $RC_CACHE_MB of
+    10^6 bytes, 8000 where it is not set.
+
+    Raises:
+        CompilerError: it is no number.
+    """
+    text = os.environ.get("RC_CACHE_MB") or "8000"
+    if not text.isdecimal():
+        raise CompilerError(f"$RC_CACHE_MB is {text!r}: give a number of megabytes, or unset it")
+    return int(text) * 10**6
+
+
 def checked_eus(eus: int | None, most: int) -> int:
     """The number of EUs that was asked for, up to `most`; 0 for all. Raises CompilerError."""
     if eus is None:

@@ -2,7 +2,8 @@
 
 No test depends on measured figures: tiles are chosen by the defaults, also in subprocesses. None
 asserts wall-clock time: hypothesis' own deadline of 200 ms would. Tools tell of long work, which on
-a slow machine is any work; here nobody waits for them.
+a slow machine is any work; here nobody waits for them. Models are compiled, and not found in the
+cache of an earlier run: what tests of finished models ask for themselves.
 
 What a test patches meets nothing that the process made before, and leaves nothing: objects and code
 of kernels that are remembered are forgotten with each patch, and when it is undone.
@@ -20,6 +21,7 @@ from rcompiler.support.lru_cache import clear_all
 from rcompiler.tools import _progress
 
 os.environ["RC_DEVICE"] = "default"
+os.environ["RC_CACHE_MODELS"] = "0"
 _progress.PATIENCE_S = float("inf")
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")

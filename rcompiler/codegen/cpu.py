@@ -21,7 +21,7 @@ from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.host_flags import CPU_FLAGS, capped_level
 from rcompiler.device.instruction_set import InstructionSet
-from rcompiler.errors import CacheError, DeviceError
+from rcompiler.errors import CacheError, CacheWarning, DeviceError
 from rcompiler.support.private_folder import PrivateFolder
 
 # What the host target may use of a CPU: LLVM's feature name -> the kernel's flag in /proc/cpuinfo.
@@ -50,10 +50,6 @@ _FUSED = frozenset({"fast-dpwssd"})
 _BASELINE = frozenset({"64bit", "cmov", "cx8", "fxsr", "mmx", "x87"})
 # LLVM's name of each feature level of devices
 _LEVELS = {"x86-64": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"}
-
-
-class CacheWarning(UserWarning):
-    """The object cache could not be used or held a damaged entry; the result is not affected."""
 
 
 @dataclass(frozen=True)

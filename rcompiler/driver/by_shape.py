@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from itertools import count
 from threading import Lock
 from typing import Any
@@ -14,12 +15,11 @@ import numpy as np
 
 from rcompiler.driver import isolate
 from rcompiler.driver.kept_bytes import kept_bytes
+from rcompiler.driver.model_source import ModelSource
 from rcompiler.driver.ranges import Ranges
 from rcompiler.driver.size_guess import Sizes
 from rcompiler.errors import CompilerError, DeviceError, RecompiledWarning
-from rcompiler.frontend.declared import DeclaredTensor
-from rcompiler.frontend.renamed_sizes import growing_totals
-from rcompiler.frontend.size_sets import with_defaults
+from rcompiler.support.declaration import DeclaredTensor
 
 Feeds = Mapping[str, np.ndarray]
 Key = tuple[Any, ...]
@@ -79,7 +79,8 @@ class ByShape:
         program: a shape or an axis, no data. inputs: names of all. optional: those that have a
         value in the model; one that is given is a constant of the program. open_inputs: all others,
         where there are to be programs for ranges of their sizes."""
-        self._model, self.options = model, dict(options)
+        self._model = model if isinstance(model, ModelSource) else ModelSource(model)
+        self.options = dict(options)
         self._most, self._most_bytes = most, most_bytes
         self._may_fix = may_fix
         self.fixed: list[str] = []
@@ -90,10 +91,9 @@ class ByShape:
         self._dropped: dict[Key, None] = {}
         self._calls = count(1)
         self._closed, self._told = False, False
-        self._totals = growing_totals(model)
         self.ranges: Ranges | None = None
         if open_inputs and Ranges.fit(self.options, open_inputs):
-            self.ranges = Ranges(model, self.options, open_inputs, self._more)
+            self.ranges = Ranges(self._model, self.options, open_inputs, self._more)
         self._begin()
 
     def _begin(self) -> None:
@@ -243,7 +243,8 @@ class ByShape:
             CompilerError: in the kinds of compile_onnx.
         """
         shapes, fixed = self.options.get("shapes"), self.options.get("values") or ()
-        if with_defaults(self._model, shapes, None, fixed)[0] is not shapes:
+        plain = shapes is None or isinstance(shapes, Mapping)
+        if plain and self._model.declared(None).open_sizes(shapes or {}, fixed):
             return None
         try:
             return self._compile({})
@@ -267,6 +268,9 @@ class ByShape:
 
     def _grown(self, feeds: Feeds) -> list[str]:
         """Inputs that say that a cache gets longer than it is."""
+        numbers = any(array.size == 1 and array.dtype.kind == "i" for array in feeds.values())
+        if not (numbers and any(array.ndim == 4 for array in feeds.values())):
+            return []  # without a look at the model, which need not have been read
         return [
             total
             for total, past in self._totals
@@ -276,6 +280,13 @@ class ByShape:
             and feeds[total].size == 1
             and int(feeds[total].reshape(-1)[0]) > feeds[past].shape[2]
         ]
+
+    @cached_property
+    def _totals(self) -> list[tuple[str, str]]:
+        """Total lengths of caches, see `growing_totals`."""
+        from rcompiler.frontend.renamed_sizes import growing_totals  # imports onnx
+
+        return growing_totals(self._model.proto())
 
     def _fix(self, names: Sequence[str]) -> None:
         """Inputs that are constants of the programs from now on."""

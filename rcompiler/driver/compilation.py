@@ -62,6 +62,7 @@ from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import arena, require
 from rcompiler.runtime.program import IndexCheck, IndexRange, State
 from rcompiler.runtime.storage import Storage
+from rcompiler.support.callers import callers_level
 
 # What a model for a CPU does not need is imported where it is used: the side of GPUs, 58 modules,
 # and of measuring, 34, are an eighth of the time to import the compiler.
@@ -150,7 +151,7 @@ class Compilation:
             self.steps.begin("device")
             self.device = device or measured_device(self._base, self._options.cache)
             found = self.optional.compiled(lambda: self._from_import(imported, schedulers))
-        self.optional.warn(stacklevel=3)  # of the function that users call
+        self.optional.warn(stacklevel=callers_level())
         return found
 
     def _from_import(

@@ -11,12 +11,10 @@ import os
 import warnings
 from pathlib import Path
 
-from rcompiler.codegen.microbench import measure_host
-from rcompiler.codegen.ptx import check_chip
 from rcompiler.device.cpu import detect_cpu, expected, fitted, lacking
 from rcompiler.device.model import Device
 from rcompiler.device.record import builtin_device, builtin_names, load_device
-from rcompiler.device.store import recorded
+from rcompiler.device.store import find_record, recorded
 from rcompiler.device.target import find_device, is_host
 from rcompiler.errors import CompilerError, DeviceError
 from rcompiler.options import DEFAULT, default_device
@@ -39,6 +37,9 @@ def target_device(target: str) -> Device:
             f"target {target!r} is a {device.kind} device; code is generated for CPUs and GPUs"
         )
     if device.is_nvidia:
+        # imported here: a finished model of the cache is found without the compiler
+        from rcompiler.codegen.ptx import check_chip
+
         check_chip(device.level_name)
     return device
 
@@ -87,6 +88,8 @@ def measured_device(base: Device, cache: Path | None) -> Device:
     if lacking(base):
         here = measured_device(detect_cpu(eus=base.eus), cache)
         return expected(here, base) if here.measured else base
+    from rcompiler.codegen.microbench import measure_host
+
     try:
         return recorded(base, cache, measure_host)
     except (CompilerError, MemoryError, RuntimeError) as error:
@@ -96,3 +99,15 @@ def measured_device(base: Device, cache: Path | None) -> Device:
             stacklevel=3,
         )
         return base
+
+
+def known_device(base: Device, cache: Path) -> Device | None:
+    """What `measured_device` returns where it need not measure: None where the folder `cache` has
+    no record of this machine.
+
+    Raises CacheError for a folder that others may write to.
+    """
+    if not lacking(base):
+        return find_record(base, cache)
+    here = find_record(detect_cpu(eus=base.eus), cache)
+    return None if here is None else expected(here, base)

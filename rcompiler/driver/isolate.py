@@ -29,7 +29,6 @@ import numpy as np
 
 from rcompiler import errors
 from rcompiler.bucketed import BucketedModel
-from rcompiler.driver.collector import COLLECTOR
 from rcompiler.driver.cross_compiled import CrossCompiledModel, compiled_family, compiled_model
 from rcompiler.errors import (
     CompilerError,
@@ -48,6 +47,7 @@ from rcompiler.runtime.memory import (
     address_space_limit,
     too_little_space,
 )
+from rcompiler.support.callers import callers_level
 from rcompiler.support.workers import WorkerDied, Workers
 
 Progress = Callable[[str, float], None]
@@ -69,14 +69,9 @@ def space_is_scarce() -> bool:
 
 
 def compiler() -> Callable[..., Model | CrossCompiledModel | BucketedModel]:
-    """The function that compiles: where space is scarce that below, since also loading the compiler
-    could end this process.
-    """
-    if space_is_scarce():
-        return compile_onnx
+    """The function that compiles."""
     found: Callable[..., Model | CrossCompiledModel | BucketedModel]
-    with COLLECTOR.seldom():  # as the package does, which is not the only one to ask
-        found = import_module("rcompiler.compile").compile_onnx
+    found = import_module("rcompiler.compile").compile_onnx
     return found
 
 
@@ -216,7 +211,7 @@ def _warn_again(folder: Path) -> None:
     if (folder / WARNINGS).exists():
         for module, kind, text in json.loads((folder / WARNINGS).read_text()):
             category = getattr(sys.modules.get(module), kind, UserWarning)
-            warnings.warn(text, category, stacklevel=4)  # of the function that users call
+            warnings.warn(text, category, stacklevel=callers_level())
 
 
 def _failure(folder: Path, status: int) -> CompilerError:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rcompiler.driver import isolate
+from rcompiler.driver.model_source import ModelSource
 from rcompiler.driver.size_guess import (
     Bucket,
     Interval,
@@ -29,12 +30,12 @@ from rcompiler.driver.size_guess import (
     tighter,
 )
 from rcompiler.errors import CompilerError
-from rcompiler.frontend.declared import DeclaredTensor
-from rcompiler.frontend.renamed_sizes import renamed
-from rcompiler.frontend.size_sets import open_sets
-from rcompiler.growing_model import GrowingModel
 from rcompiler.model import Model
 from rcompiler.runtime.family import smallest
+from rcompiler.support.declaration import DeclaredTensor
+
+if TYPE_CHECKING:  # what compiles is imported when a range is compiled, and not for a kept model
+    from rcompiler.growing_model import GrowingModel
 
 Feeds = Mapping[str, np.ndarray]
 
@@ -87,12 +88,12 @@ class Ranges:
 
     def __init__(
         self,
-        model: Any,
+        model: ModelSource,
         options: Mapping[str, Any],
         inputs: Sequence[DeclaredTensor],
         changed: Callable[[], object],
     ) -> None:
-        """model, options: of compile_onnx. inputs: what a call has to give. changed: a method that
+        """options: of compile_onnx. inputs: what a call has to give. changed: a method that
         is called when programs have come; it is not kept alive."""
         self._source, self._options, self._inputs = model, dict(options), inputs
         self._changed = weakref.WeakMethod(changed)
@@ -315,6 +316,8 @@ class Ranges:
             changed()
 
     def _renamed(self, made: Mapping[int, Sum], free: Sequence[int]) -> Any:
+        from rcompiler.frontend.renamed_sizes import renamed
+
         names = self._plain_names()
 
         def text(k: int) -> str:
@@ -336,7 +339,7 @@ class Ranges:
             for name, k in self._numbers
             if k in made
         }
-        return renamed(self._source, dims, sums)
+        return renamed(self._source.proto(), dims, sums)
 
     def _plain_names(self) -> list[str]:
         """A name of a size that is one word, and no name of an input."""
@@ -351,6 +354,9 @@ class Ranges:
     def _compiled(
         self, model: Any, free: Sequence[int], bucket: Bucket, values: Feeds
     ) -> GrowingModel:
+        from rcompiler.frontend.size_sets import open_sets
+        from rcompiler.growing_model import GrowingModel
+
         names = self._plain_names()
         fixed = {**(self._options.get("values") or {}), **values}
         shapes = open_sets(model, [names[k] for k in free], bucket, fixed)

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rcompiler.errors import ShapeError
+from rcompiler.support.dimension_names import formula, names_in
 from rcompiler.support.extent import Extent, Size, Symbol
 
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
@@ -31,7 +32,7 @@ def dimension(symbol: str, shapes: Mapping[str, Any]) -> Size | None:
     """
     if symbol in shapes:
         return size_of(f"shapes['{symbol}']", symbol, shapes[symbol])
-    tree = _formula(symbol)
+    tree = formula(symbol)
     if tree is None or not set(names_in(symbol)) <= shapes.keys():
         return None
     return _evaluated(tree, shapes)
@@ -60,37 +61,6 @@ def size_of(what: str, symbol: str, given: Any) -> Size:
     if size < 0:
         raise ShapeError(f"{what} is {size}; dimensions are not negative")
     return size
-
-
-def names_in(symbol: str) -> list[str]:
-    """Of the dimensions that one is made of; of a plain one its own."""
-    tree = _formula(symbol)
-    if tree is None:
-        return [symbol]
-    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-
-
-def _formula(symbol: str) -> ast.expr | None:
-    """The sum, difference or product of names and numbers that the name of a dimension is."""
-    try:
-        tree = ast.parse(symbol.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return tree if isinstance(tree, ast.BinOp) and all(map(_known, _leaves(tree))) else None
-
-
-def _leaves(node: ast.expr) -> Iterator[ast.expr]:
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        yield from _leaves(node.left)
-        yield from _leaves(node.right)
-    else:
-        yield node
-
-
-def _known(leaf: ast.expr) -> bool:
-    return isinstance(leaf, ast.Name) or (
-        isinstance(leaf, ast.Constant) and type(leaf.value) is int
-    )
 
 
 def _evaluated(node: ast.expr, shapes: Mapping[str, Any]) -> Any:

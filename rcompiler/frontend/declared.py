@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import onnx
 from onnx import ModelProto, ValueInfoProto
 
+from rcompiler.support.declaration import Declared, DeclaredTensor, Extent
+
 from . import dtypes
-
-Extent = int | str | None  # a number, the name of an open one, or neither
-
-
-@dataclass(frozen=True)
-class DeclaredTensor:
-    """An input or output. shape: None where the rank is not known. dtype: of numpy or ml_dtypes;
-    "string", or "undefined" for what is no tensor."""
-
-    name: str
-    shape: tuple[Extent, ...] | None
-    dtype: str
-
-
-@dataclass(frozen=True)
-class Declared:
-    """inputs: those that a call has to give; optional: those that have a value in the model."""
-
-    inputs: tuple[DeclaredTensor, ...]
-    optional: tuple[DeclaredTensor, ...]
-    outputs: tuple[DeclaredTensor, ...]
-    producer: str = ""
-    graph: str = ""
-    domain: str = ""
-    description: str = ""
-    graph_description: str = ""
-    version: int = 0
-    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 def declared(model: ModelProto) -> Declared:

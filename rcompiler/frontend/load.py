@@ -38,7 +38,7 @@ def load(model: str | os.PathLike | bytes | ModelProto) -> ModelProto:
     elif isinstance(model, bytes | bytearray | memoryview):
         proto = _parse(bytes(model), "the given bytes")
     elif isinstance(model, str | os.PathLike):
-        proto = _read(Path(model))
+        proto, _ = read(Path(model))
     else:
         raise InvalidModel(
             f"a model is a path, bytes or onnx.ModelProto, not {type(model).__name__}"
@@ -57,19 +57,42 @@ def _parse(data: bytes, what: str) -> ModelProto:
     return proto
 
 
-def _read(path: Path) -> ModelProto:
+def read(path: Path, data: bytes | None = None) -> tuple[ModelProto, set[str]]:
+    """The model of a file with what it has in other files read in, and the names of those.
+
+    data: the bytes of the file, where they were read before. Raises InvalidModel.
+    """
     try:
-        data = path.read_bytes()
+        data = path.read_bytes() if data is None else data
     except OSError as error:
         raise InvalidModel(f"{path}: {error.strerror or error}") from None
     proto = _parse(data, str(path))
+    names = external_files(proto)
     try:
         onnx.load_external_data_for_model(proto, str(path.parent))
     except Exception as error:  # onnx raises several kinds, also from C++
         raise InvalidModel(
             f"{path}: external data cannot be read ({error}). Put the weight files beside the model"
         ) from None
-    return proto
+    return proto, names
+
+
+def external_files(message: Any) -> set[str]:
+    """The files that tensors of a model, or of any part of it, have their data in, by the names
+    that these say.
+
+    message: of protobuf; before that data is loaded.
+    """
+    if isinstance(message, TensorProto):
+        outside = message.data_location == TensorProto.EXTERNAL
+        return {e.value for e in message.external_data if outside and e.key == "location"}
+    found: set[str] = set()
+    for field, value in message.ListFields():
+        if field.type != field.TYPE_MESSAGE:
+            continue
+        for part in (value,) if hasattr(value, "ListFields") else value:
+            found |= external_files(part)
+    return found
 
 
 def array_of(tensor: TensorProto | SparseTensorProto) -> np.ndarray:

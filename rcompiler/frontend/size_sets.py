@@ -18,8 +18,8 @@ from typing import Any
 from onnx import ModelProto
 
 from rcompiler.errors import ShapeError
+from rcompiler.support.dimension_names import names_in
 
-from .binding import names_in
 from .declared import declared
 from .signature import check_given
 
@@ -159,14 +159,7 @@ def with_defaults(
     if shapes is not None and not isinstance(shapes, Mapping):
         return shapes, tops
     given = dict(shapes or {})
-    found: dict[str, bool] = {}  # the dimension, and whether it is a first one
-    for tensor in declared(model).inputs:
-        if tensor.name in given or tensor.name in fixed:
-            continue
-        for axis, size in enumerate(tensor.shape or ()):
-            for name in names_in(size) if isinstance(size, str) else ():
-                if name not in given:
-                    found.setdefault(name, axis == 0)
+    found = declared(model).open_sizes(given, fixed)
     if not found:
         return shapes, tops
     cut = dict(tops or {})

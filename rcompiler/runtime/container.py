@@ -70,7 +70,7 @@ def write(path: Path, header: Json, sections: Mapping[str, np.ndarray]) -> None:
         ArtifactError: the file cannot be written.
     """
     with replacing(path) as file:
-        _write(file, header, sections)
+        write_to(file, header, sections)
 
 
 def packed(header: Json, sections: Mapping[str, np.ndarray]) -> bytes:
@@ -81,11 +81,12 @@ def packed(header: Json, sections: Mapping[str, np.ndarray]) -> bytes:
         sections: name -> uint8[size].
     """
     file = io.BytesIO()
-    _write(file, header, sections)
+    write_to(file, header, sections)
     return file.getvalue()
 
 
-def _write(file: BinaryIO, header: Json, sections: Mapping[str, np.ndarray]) -> None:
+def write_to(file: BinaryIO, header: Json, sections: Mapping[str, np.ndarray]) -> None:
+    """Write the bytes of a file. header, sections: see `packed`. Raises OSError."""
     described = {name: describe(data) for name, data in sections.items()}
     text = json.dumps(
         {**header, "sections": described}, sort_keys=True, separators=(",", ":"), allow_nan=False

@@ -263,7 +263,7 @@ def load(
         room_for(f"{shown(path)}: reading it"),
         container.reading(Path(path), full, mapped, sha256) as (header, sections, file),
     ):
-        return _checked(path, header, sections, full, file)
+        return checked(path, header, sections, full, file)
 
 
 def from_bytes(data: bytes) -> Artifact | Family:
@@ -275,7 +275,7 @@ def from_bytes(data: bytes) -> Artifact | Family:
     Raises:
         ArtifactError, DeviceError: as `Artifact.from_bytes`.
     """
-    return artifacts.of_bytes(data, _checked)
+    return artifacts.of_bytes(data, checked)
 
 
 def together(
@@ -301,14 +301,23 @@ def together(
     return found
 
 
-def _checked(
+def checked(
     path: str | Path,
     header: Mapping[str, Any],
     sections: Mapping[str, np.ndarray],
     full: bool,
     file: MappedFile | None = None,
 ) -> Artifact | Family:
-    """What a file that is whole holds. Raises ArtifactError unless it is consistent."""
+    """What a file that is whole holds.
+
+    Args:
+        path: what to call it.
+        header, sections: what was read.
+        full, file: as of `storage.loaded`.
+
+    Raises:
+        ArtifactError: it is not consistent.
+    """
     if BUCKETS not in header:
         return artifacts.checked(path, header, sections, full, file)
     weights = artifacts.shared_weights(path, header, sections, full, file)

@@ -143,11 +143,11 @@ class InferenceSession:
         require_compiler("an ONNX model")
         from rcompiler.driver.by_shape import ByShape
         from rcompiler.driver.kept_bytes import usual_bytes
-        from rcompiler.frontend.declared import declared
-        from rcompiler.frontend.load import load as load_onnx
+        from rcompiler.driver.model_source import ModelSource
+        from rcompiler.driver.warm_start import finished_models
 
-        model = load_onnx(given)
-        found = declared(model)
+        model, kept = ModelSource(given), finished_models(options.get("cache"))
+        found = model.declared(kept)
         fixed = options.get("values") or {}
         self._inputs = [self._arg(each) for each in found.inputs if each.name not in fixed]
         self._optional = [self._arg(each) for each in found.optional if each.name not in fixed]
@@ -171,7 +171,9 @@ class InferenceSession:
         )
         if all(tensor.shape is not None for tensor in found.inputs):
             self._model = self._by_shape.known()
-        if self._model is not None:
+        if self._model is None:
+            model.hold(kept)  # what later calls compile is the model as it is now
+        else:
             self._inputs, self._outputs = args_of(self._model.inputs), args_of(self._model.outputs)
 
     def _arg(self, tensor: Any) -> NodeArg:

@@ -17,9 +17,11 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from rcompiler.errors import CacheError
 
+UNFINISHED = ".tmp"  # how the names of files end that are being written
 _REMEDY = "give another folder (RC_CACHE_DIR, or none: RC_CACHE_DIR=''), or mend it: "
 
 
@@ -90,11 +92,20 @@ class PrivateFolder:
 
     def write(self, name: str, data: bytes) -> None:
         """Write an entry, by renaming: it is there completely or not at all. Raises OSError."""
-        temporary = f".{name}.{secrets.token_hex(6)}.tmp"
+        with self.writing(name) as file:
+            file.write(data)
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[BinaryIO]:
+        """A new file that becomes an entry when the block ends well; else nothing changes.
+
+        Raises OSError.
+        """
+        temporary = f".{name}.{secrets.token_hex(6)}{UNFINISHED}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             with open(os.open(temporary, flags, 0o600, dir_fd=self._handle), "wb") as file:
-                file.write(data)
+                yield file
             os.replace(temporary, name, src_dir_fd=self._handle, dst_dir_fd=self._handle)
         except BaseException:
             with suppress(OSError):

@@ -52,6 +52,7 @@ class Environment:
         kept = {name: value for name, value in given.items() if name not in gone}
         return {
             "RC_CACHE_DIR": str(self.home / "objects"),
+            "RC_CACHE_MODELS": "0",  # what is checked is the compiler, not what it made earlier
             **kept,
             "PATH": os.pathsep.join([str(self.bin), given.get("PATH", os.defpath)]),
         }

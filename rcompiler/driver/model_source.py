@@ -1,0 +1,277 @@
+"""An ONNX model as a caller gives it: read when somebody compiles it, and known by its content.
+
+    source = ModelSource("model.onnx")
+    source.digest(cache)     # of all of its bytes, also of those in other files
+    source.proto()           # the model, read by the package onnx
+
+The names of the files that a model has its weights in are in its own bytes, and only onnx reads
+those: the cache has them, with what the model declares, by the digest of these bytes.
+
+The digest of a large file is kept, too, beside what the system says of it: its inode, its size and
+when it was changed. Whoever writes to a file changes the last (`ctime`, which nobody can set), but
+for writes in the same tick of its clock, or to pages that are mapped and not yet written back. So
+what was changed in the last minute before it was read is read again the next time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rcompiler.driver.finished_models import FinishedModels
+from rcompiler.errors import InvalidModel
+from rcompiler.runtime.container import in_threads
+from rcompiler.support.declaration import Declared
+
+_CHUNK = 8 << 20  # bytes that one thread reads and hashes
+_SETTLED_NS = 60 * 10**9
+_LARGE = 1 << 16  # bytes of a tensor that are not copied once more
+
+_REMEMBERED = 4 << 20  # bytes of a file from which on its digest is kept
+
+Status = tuple[int, ...]  # device, inode, bytes, nanoseconds of the last writing and change
+_SIZE, _CHANGED = 2, 3
+
+
+class _State(NamedTuple):
+    """Of a file that was read: its digest; what the system says of it; whether a later change of it
+    is sure to show there, as it had not been changed for a while."""
+
+    digest: str
+    status: Status
+    settled: bool
+
+
+class ModelSource:
+    """A model by its path, its bytes or its onnx.ModelProto.
+
+    Of a path the content counts that it has when it is read first. Threads may share it.
+    """
+
+    def __init__(self, given: Any) -> None:
+        if isinstance(given, bytearray | memoryview):
+            given = bytes(given)
+        self.given = given
+        self._path = Path(given) if isinstance(given, str | os.PathLike) else None
+        self._proto: Any = None  # with what was in other files
+        self._data: bytes | None = None  # of the file
+        self._declared: Declared | None = None
+        self._names: tuple[str, ...] | None = None if self._path else ()  # of files with weights
+        self._states: dict[Path, _State] = {}  # of the files that it was read from
+
+    def proto(self) -> Any:
+        """The model. Raises InvalidModel."""
+        if self._proto is None:
+            from rcompiler.frontend import load
+
+            if self._path is None:
+                self._proto = load.load(self.given)
+            else:
+                proto, names = load.read(self._path, self._data)
+                self._proto, self._names = load.load(proto), tuple(sorted(names))
+            self._data = None
+        return self._proto
+
+    def hold(self, cache: FinishedModels | None) -> None:
+        """Read all that `proto` needs: files may change, or go, when this has returned.
+
+        Raises InvalidModel.
+        """
+        path = self._path
+        if path is None or self._proto is not None:
+            return
+        if cache is None or self._external(cache) != ():
+            self.proto()
+            return
+        try:
+            self._data = path.read_bytes()
+            same = self.is_unchanged()
+        except OSError as error:
+            raise InvalidModel(f"{path}: {error.strerror or error}") from None
+        if not same:
+            raise InvalidModel(f"{path}: it was written to while it was read; read it again")
+
+    def digest(self, cache: FinishedModels) -> str | None:
+        """Of all of its content; None where it is no model, or it is not known which files have it.
+
+        Raises OSError, ValueError where it cannot be read.
+        """
+        names = self._external(cache)
+        if names is None:
+            return None
+        own = self._own_digest(cache)
+        if own is None or self._path is None or not names:
+            return own
+        folder = self._path.parent
+        return _joined([own, *(self._read(folder / name, cache) for name in names)])
+
+    def is_unchanged(self) -> bool:
+        """Whether the files that were read still have the same content. Raises OSError."""
+        for path, state in self._states.items():
+            if state.settled and state.status == _status(os.stat(path)):
+                continue
+            if _file_state(path).digest != state.digest:
+                return False
+        return True
+
+    def declared(self, cache: FinishedModels | None) -> Declared:
+        """What it declares. Raises InvalidModel."""
+        if self._declared is None and cache is not None:
+            self._declared = self._known(cache)
+        if self._declared is None:
+            from rcompiler.frontend.declared import declared
+
+            self._declared = declared(self.proto())
+            if cache is not None:
+                self.keep_facts(cache)
+        return self._declared
+
+    def keep_facts(self, cache: FinishedModels) -> None:
+        """Keep what was learnt when the model was read, for `digest` and `declared`; failure is
+        only that it is read again."""
+        if self._names is None or hasattr(self.given, "ListFields"):
+            return
+        try:
+            own, digest = self._own_digest(cache), self.digest(cache)
+            if own is None or digest is None or not self.is_unchanged():
+                return
+        except (OSError, ValueError):
+            return
+        told = None if self._declared is None else self._declared.data()
+        known = cache.facts(own) or {}
+        if known.get("digest") != digest or (told and not known.get("declared")):
+            cache.keep_facts(own, {"external": self._names, "digest": digest, "declared": told})
+
+    def _known(self, cache: FinishedModels) -> Declared | None:
+        try:
+            own, digest = self._own_digest(cache), self.digest(cache)
+        except (OSError, ValueError):
+            return None
+        facts = cache.facts(own) if own is not None else None
+        if digest is None or facts is None or facts.get("digest") != digest:
+            return None
+        try:
+            return Declared.of(facts["declared"])
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
+
+    def _external(self, cache: FinishedModels) -> tuple[str, ...] | None:
+        """The names of the files with its weights; None where they are not known. Raises OSError,
+        ValueError."""
+        if self._names is None:
+            own = self._own_digest(cache)
+            facts = cache.facts(own) if own is not None else None
+            names = (facts or {}).get("external")
+            if isinstance(names, list) and all(isinstance(name, str) for name in names):
+                self._names = tuple(names)
+        return self._names
+
+    def _own_digest(self, cache: FinishedModels) -> str | None:
+        """Of the model without what is in other files; None where it is no model. Raises OSError,
+        ValueError."""
+        if self._path is not None:
+            return self._read(self._path, cache)
+        if isinstance(self.given, bytes):
+            data = memoryview(self.given)
+            pieces = [data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK)]
+            return _joined(in_threads(lambda piece: hashlib.sha256(piece).hexdigest(), pieces))
+        if hasattr(self.given, "ListFields"):  # an onnx.ModelProto; who gave it may change it
+            return _joined(list(_proto_digests(self.given)))
+        return None
+
+    def _read(self, path: Path, cache: FinishedModels) -> str:
+        """The digest of a file, as it was when it was read first. Raises OSError, ValueError."""
+        if path not in self._states:
+            self._states[path] = _remembered(path, cache)
+        return self._states[path].digest
+
+
+def _joined(digests: list[str]) -> str:
+    return hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+
+def _status(found: os.stat_result) -> Status:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _remembered(path: Path, cache: FinishedModels) -> _State:
+    """As `_file_state`, of a large file that was read before without reading it."""
+    with _opened(path) as (handle, status):
+        if status[_SIZE] < _REMEMBERED:
+            return _state(path, handle, status)
+        name = hashlib.sha256(b"file " + os.fsencode(path.absolute())).hexdigest()
+        known = cache.facts(name) or {}
+        if known.get("status") == list(status) and isinstance(known.get("digest"), str):
+            return _State(known["digest"], status, True)
+        found = _state(path, handle, status)
+        if found.settled:
+            cache.keep_facts(name, {"status": status, "digest": found.digest})
+        return found
+
+
+def _file_state(path: Path) -> _State:
+    """Read a file. Raises OSError, ValueError."""
+    with _opened(path) as (handle, status):
+        return _state(path, handle, status)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[int, Status]]:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(f"{path} is no plain file")
+        yield handle, _status(found)
+    finally:
+        os.close(handle)
+
+
+def _state(path: Path, handle: int, status: Status) -> _State:
+    """Read an open file, in chunks by several threads."""
+    settled = time.time_ns() - max(status[_CHANGED:]) > _SETTLED_NS
+    total, buffers = status[_SIZE], threading.local()
+
+    def digest(at: int) -> str:
+        if not hasattr(buffers, "one"):
+            buffers.one = memoryview(bytearray(min(_CHUNK, total)))
+        size, done = min(_CHUNK, total - at), 0
+        while done < size:
+            count = os.preadv(handle, [buffers.one[done:size]], at + done)
+            if not count:
+                raise ValueError(f"{path} was cut off while it was read")
+            done += count
+        return hashlib.sha256(buffers.one[:size]).hexdigest()
+
+    places = range(0, total, _CHUNK)
+    digests = in_threads(digest, places) if len(places) > 1 else list(map(digest, places))
+    if _status(os.fstat(handle)) != status:
+        raise ValueError(f"{path} was written to while it was read")
+    return _State(_joined(digests), status, settled)
+
+
+def _proto_digests(message: Any) -> Iterator[str]:
+    """Of all fields of a model; large tensors are not copied as `SerializeToString` would do."""
+    for field, value in message.ListFields():
+        yield str(field.number)
+        if field.type != field.TYPE_MESSAGE:
+            yield hashlib.sha256(repr(value).encode()).hexdigest()
+            continue
+        for part in (value,) if hasattr(value, "ListFields") else value:
+            yield "{"
+            if field.name == "graph":
+                yield from _proto_digests(part)
+            elif field.name == "initializer" and len(part.raw_data) > _LARGE:
+                for inner, content in part.ListFields():
+                    plain = content if isinstance(content, bytes) else repr(content).encode()
+                    yield f"{inner.number} {hashlib.sha256(plain).hexdigest()}"
+            else:
+                yield hashlib.sha256(part.SerializeToString(deterministic=True)).hexdigest()
+            yield "}"
