@@ -251,14 +251,3 @@ def test_a_product_over_nothing_is_what_is_added(transposed, inner):
     run = model([gemm], inputs, {"y": (FLOAT, [3, 5])}, c=c, **constants)
     given = [np.zeros(shapes[inner], np.float32)] if inner else []
     np.testing.assert_array_equal(run(*given)[0], c)
-
-
-def test_all_floats_of_four_bits():
-    """numpy has them in bytes of their own, with four zeros above: those below 0, too."""
-    run = model(
-        [node("Cast", "x", "y", to=FLOAT)],
-        {"x": (TensorProto.FLOAT4E2M1, [16])},
-        {"y": (FLOAT, [16])},
-    )
-    every = np.arange(16, dtype=np.uint8).view(ml_dtypes.float4_e2m1fn)
-    np.testing.assert_array_equal(run(every)[0], every.astype(np.float32))

@@ -129,6 +129,16 @@ def test_the_larger_one_serves_until_the_program_is_there(growing, whole):
     assert builder.stopped  # nothing is left to be built
 
 
+def test_what_is_being_built_is_not_built_again(growing):
+    model, builder = growing()
+    model(rows(3))
+    assert builder.asked.wait(PATIENCE_S)
+    model(rows(4))  # other rows, and the same program
+    builder.let.release(2)
+    assert states(model)[0] == "not asked for" and model.wait(PATIENCE_S)[1].state == "built"
+    assert builder.built == [1]
+
+
 def test_threads_call_while_programs_are_swapped_in(growing, whole):
     model, builder = growing()
     wanted = {count: whole(rows(count))[0].tobytes() for count in range(1, 9)}

@@ -66,6 +66,16 @@ def test_every_integer_is_that_of_the_division(dtype: str, zero: int, target: st
         assert np.array_equal(model(x)[0], expected(x, scale, zero, dtype))
 
 
+def test_the_last_step_gives_the_quotient_of_a_division(monkeypatch):
+    """It is for scales of which the step before has other integers: none of those above is one."""
+    asked = []
+    monkeypatch.setattr("rcompiler.kernelgen.quotient.same_integers", lambda *x: asked.append(x))
+    scale, rng = np.float32(0.0371), np.random.default_rng(7)
+    x = values(scale, rng)
+    model = rcompiler.compile_onnx(quantiser(x.size, scale, 3, "int16"), eus=1, cache=False)
+    assert asked and np.array_equal(model(x)[0], expected(x, scale, 3, "int16"))
+
+
 def test_known_scales_take_no_division():
     x = quantiser(64, np.float32(0.03), 3, "uint8")
     levels = list(LEVELS)
