@@ -1,33 +1,6 @@
-"""One seeded fault in each pass, and the check that finds it.
+"""One seeded fault in each pass, and the check that finds it."""
 
-A fault is one change of what a pass means: a line as it could have been written by mistake. The
-check that is named must fail where the fault is (`test_pass_faults.py`), in the way that is named:
-
-- "text": a lit test sees another IR;
-- "result": a program computes something else than the reference;
-- "proof": the proof of the schedule, or a verifier, refuses it;
-- "failure": the pass, or one behind it, fails on what was made.
-"""
-
-from dataclasses import dataclass
-from typing import Literal
-
-
-@dataclass(frozen=True)
-class Fault:
-    """name: of the pass. file: below rcompiler/. old, new: one piece of its text, and the fault.
-    check: a lit file below test/, or a pytest node. found: in which way. says: what its output
-    holds then, a regular expression.
-    """
-
-    name: str
-    file: str
-    old: str
-    new: str
-    check: str
-    found: Literal["text", "result", "proof", "failure"]
-    says: str
-
+from .fault import Fault
 
 FAULTS = (
     Fault(
