@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from .passed import replace_file
 from .tree import Tree
@@ -44,6 +45,28 @@ class Facts:
     climbs: bool
     words: frozenset[str]
 
+    def as_json(self) -> list[Any]:
+        """For a file, in the order of the fields."""
+        return [
+            sorted(self.imports),
+            self.finds,
+            sorted(self.paths),
+            self.climbs,
+            sorted(self.words),
+        ]
+
+    @staticmethod
+    def of_json(found: Any) -> Facts:
+        """What `as_json` gave. Raises ValueError or TypeError for what is none."""
+        imports, finds, paths, climbs, words = found
+        return Facts(
+            frozenset((str(module), str(name)) for module, name in imports),
+            bool(finds),
+            frozenset(map(str, paths)),
+            bool(climbs),
+            frozenset(map(str, words)),
+        )
+
 
 class FactsOf:
     """The facts of files, which are kept in a file by their contents: parsing takes seconds."""
@@ -58,7 +81,7 @@ class FactsOf:
     def __call__(self, path: str) -> Facts | None:
         """None: the file is no Python."""
         if path not in self._found:
-            known = self._known.get(f"{path} {self._tree.hashes[path]}")
+            known = self._known.get(self._name(path))
             try:
                 text = None if known else (self._tree.root / path).read_text()
                 self._found[path] = known or facts_of(text or "", path)
@@ -67,35 +90,27 @@ class FactsOf:
         return self._found[path]
 
     def keep(self) -> None:
-        """Write what was found to the file. That it cannot be written costs time only."""
-        if self._kept is None:
+        """Write what is known of the tree's files to the file, if it is more than there was; that
+        it cannot be written costs time only.
+        """
+        names = {path: self._name(path) for path in self._tree.hashes}
+        known = {names[path]: facts for path, facts in self._found.items() if facts is not None}
+        if self._kept is None or known.keys() <= self._known.keys():
             return
-        files = {
-            f"{path} {self._tree.hashes[path]}": [
-                sorted(facts.imports), facts.finds, sorted(facts.paths), facts.climbs,
-                sorted(facts.words),
-            ]
-            for path, facts in self._found.items()
-            if facts is not None
-        }  # fmt: skip
+        known |= {name: self._known[name] for name in names.values() if name in self._known}
+        files = {name: facts.as_json() for name, facts in known.items()}
         with suppress(OSError):
             replace_file(self._kept, json.dumps({"reader": self._reader, "files": files}))
+
+    def _name(self, path: str) -> str:
+        return f"{path} {self._tree.hashes[path]}"
 
     def _read(self) -> dict[str, Facts]:
         try:
             found = json.loads(self._kept.read_text()) if self._kept else {}
             if found.get("reader") != self._reader:
                 return {}
-            return {
-                name: Facts(
-                    frozenset((str(module), str(each)) for module, each in imports),
-                    bool(finds),
-                    frozenset(map(str, paths)),
-                    bool(climbs),
-                    frozenset(map(str, words)),
-                )
-                for name, (imports, finds, paths, climbs, words) in found["files"].items()
-            }
+            return {name: Facts.of_json(each) for name, each in found["files"].items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return {}
 

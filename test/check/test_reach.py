@@ -173,6 +173,14 @@ def test_facts_are_kept_by_content(folder, monkeypatch):
     found = first(path)
     first.keep()
     monkeypatch.setattr("check.facts.facts_of", lambda text, path: pytest.fail("read anew"))
+    again = FactsOf(trees.read(folder), kept)
+    again.keep()  # of no file was anything asked
+    assert again(path) == found
+    monkeypatch.setattr("check.facts.facts_of", facts_of)
+    another = FactsOf(trees.read(folder), kept)
+    another("test/conftest.py")
+    another.keep()
+    monkeypatch.setattr("check.facts.facts_of", lambda text, path: pytest.fail("read anew"))
     assert FactsOf(trees.read(folder), kept)(path) == found
     kept.write_text(kept.read_text()[:-20])
     monkeypatch.setattr("check.facts.facts_of", facts_of)
