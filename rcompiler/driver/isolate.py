@@ -189,15 +189,21 @@ def _once(folder: str, progress: Progress | None) -> int:
 
 
 def _kept(folder: str, progress: Progress | None) -> int:
-    """By the child that is kept, or a new one."""
+    """By the child that is kept, or a new one; it is told what may have changed since it began."""
+    question = json.dumps([folder, _here(), dict(os.environ)]).encode()
     try:
         with _WORKERS.borrow() as worker:
-            status, _ = worker.ask(
-                os.fsencode(folder), told=lambda line: _tell(progress, line.decode())
-            )
+            status, _ = worker.ask(question, told=lambda line: _tell(progress, line.decode()))
             return status
     except WorkerDied as died:
         return died.status
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return "/"
 
 
 def _tell(progress: Progress | None, line: str) -> None:

@@ -51,7 +51,11 @@ def serve() -> None:
         def progress(step: str, seconds: float) -> None:
             tell(f"{step} {seconds}".encode())
 
-        return _answer(Path(os.fsdecode(question)), progress), b""
+        folder, here, variables = json.loads(question)
+        os.chdir(here)
+        os.environ.clear()
+        os.environ.update(variables)
+        return _answer(Path(folder), progress), b""
 
     serve_telling(answer, _KEPT)
 

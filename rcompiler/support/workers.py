@@ -28,6 +28,7 @@ from rcompiler.device.cgroups import usable_cpus
 _FRAME = struct.Struct("<qq")
 _TOLD = -(1 << 63)  # status of a frame that is no answer yet
 _IDLE_S = 60.0
+_AT_START = ("PYTHON", "LD_", "MALLOC_", "GLIBC_")  # how variables begin that are read then
 # What is imported stays: to look for garbage in it takes a sixth of the time of importing.
 _PROGRAM = "import gc; gc.disable(); from {} import serve; gc.enable(); serve()"
 
@@ -58,10 +59,11 @@ class WorkerLate(WorkerDied):
 
 
 class Surroundings(NamedTuple):
-    """What a process has from the one that started it, as that was then."""
+    """What a process has from the start, as that was then for the one that started it: variables
+    that Python and the loader read, CPUs, user and group, and where modules are found.
+    """
 
     variables: dict[str, str]
-    folder: str
     cpus: frozenset[int]
     user: tuple[int, int]
     paths: tuple[str, ...]
@@ -69,13 +71,9 @@ class Surroundings(NamedTuple):
     @staticmethod
     def now() -> Surroundings:
         """Of this process."""
-        try:
-            folder = os.getcwd()
-        except OSError:  # it was removed
-            folder = ""
+        read = {name: text for name, text in os.environ.items() if name.startswith(_AT_START)}
         cpus, user = frozenset(os.sched_getaffinity(0)), (os.geteuid(), os.getegid())
-        paths = tuple(os.path.join(folder, path) for path in sys.path)
-        return Surroundings(dict(os.environ), folder, cpus, user, paths)
+        return Surroundings(read, cpus, user, tuple(filter(os.path.isabs, sys.path)))
 
 
 class Worker:

@@ -7,7 +7,7 @@ import pytest
 
 import rcompiler
 from rcompiler.driver import isolate
-from rcompiler.errors import InvalidModel
+from rcompiler.errors import DeviceError, InvalidModel
 from rcompiler.support.workers import Worker, Workers
 from rcompiler.tools import models
 
@@ -63,11 +63,16 @@ def test_a_process_that_ends_is_an_error_and_the_next_call_has_another(model, as
     assert len(set(asked)) == 2
 
 
-def test_other_surroundings_get_a_process_of_their_own(model, asked, monkeypatch):
+def test_it_has_the_variables_and_the_folder_of_each_call(model, asked, monkeypatch, tmp_path):
     compiled(model)
-    monkeypatch.setenv("RC_CACHE_DIR", "/nowhere")
-    compiled(model)
-    assert len(set(asked)) == 2
+    with monkeypatch.context() as patch:
+        patch.setenv("RC_HOST_LEVEL", "v17")
+        with pytest.raises(DeviceError, match="v17"):
+            compiled(model)
+    monkeypatch.chdir(tmp_path)
+    rcompiler.compile_schedule(model.stage("vdevice"), model.constants(), cache="here")
+    assert list((tmp_path / "here").iterdir())
+    assert len(asked) == 3 and len(set(asked)) == 1
 
 
 def test_a_process_with_a_limit_has_a_child_for_each(model, asked, monkeypatch):

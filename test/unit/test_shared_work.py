@@ -39,7 +39,7 @@ from rcompiler.support.workers import serve_telling
 def answer(question, tell):
     for part in question.split():
         tell(part)
-    return 0, str([os.getpid(), os.environ.get("SAID"), os.getcwd()]).encode()
+    return 0, str([os.getpid(), os.environ.get("PYTHONHASHSEED"), os.getcwd()]).encode()
 
 def serve():
     serve_telling(answer, int(os.environ.get("MOST", 1 << 40)))
@@ -184,6 +184,7 @@ def test_the_last_answer_comes_when_nobody_waits_for_it_any_more(monkeypatch):
 def telling(tmp_path, monkeypatch):
     (tmp_path / "telling.py").write_text(_TELLING)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     return Workers("telling", as_here=True)
 
 
@@ -213,19 +214,24 @@ def test_who_does_not_want_to_hear_more_gets_another_worker(telling):
     assert asked(telling)[0] != first[0]
 
 
-def test_a_worker_is_kept_while_nothing_around_this_process_changes(telling, tmp_path, monkeypatch):
+def test_a_worker_is_kept_while_nothing_changes_that_it_began_with(telling, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     first = asked(telling)
-    assert asked(telling) == first
-    monkeypatch.setenv("SAID", "so")
-    second = asked(telling)
-    assert second[0] != first[0] and second[1:] == ["so", first[2]]
+    monkeypatch.setenv("OTHER", "so")
     monkeypatch.chdir(tmp_path / "elsewhere")
-    third = asked(telling)
-    assert third[0] != second[0] and third[2] == str(tmp_path / "elsewhere")
-    assert asked(telling) == third
+    assert asked(telling) == first  # the folder is that of the start
+    monkeypatch.setenv("PYTHONHASHSEED", "3")
+    second = asked(telling)
+    assert second[0] != first[0] and second[1:] == ["3", str(tmp_path / "elsewhere")]
     monkeypatch.syspath_prepend(tmp_path / "elsewhere")
-    assert asked(telling)[0] != third[0]
+    third = asked(telling)
+    assert third[0] != second[0] and asked(telling) == third
+    cpus = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cpus)})
+    try:
+        assert (asked(telling)[0] != third[0]) == (len(cpus) > 1)
+    finally:
+        os.sched_setaffinity(0, cpus)
 
 
 def test_a_worker_that_had_more_memory_than_is_kept_ends_with_the_answer(telling, monkeypatch):
