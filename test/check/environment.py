@@ -7,9 +7,11 @@ import os
 import platform
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +32,7 @@ _OWN = {"RC_CHECK_CACHE", "RC_CACHE_DIR", "RC_TURNS", "PYTHONDONTWRITEBYTECODE"}
 # Programs that tests use where they are there.
 _PROGRAMS = ("cc", "gcc", "g++", "clang", "objdump", "chromium", "ptxas", "nvdisasm", "git")
 _INSTALL = ("pip", "install", "--quiet", "--disable-pip-version-check")
+OBJECTS = 2 << 30  # bytes of them that are kept
 Run = Callable[[str, list[str]], None]
 
 
@@ -91,6 +94,21 @@ class Environment:
     def _forget_build(self, tree: Tree) -> None:
         """setuptools would put files that are long gone into the package."""
         shutil.rmtree(tree.root / "build" / "lib", ignore_errors=True)
+
+    def trim(self, most: int = OBJECTS) -> None:
+        """Remove the oldest compiled objects above a number of bytes: nothing else does."""
+        found = []
+        for path in (self.home / "objects").rglob("*"):
+            with suppress(OSError):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode):
+                    found.append((status.st_mtime, status.st_size, path))
+        total = 0
+        for _, size, path in sorted(found, reverse=True):
+            total += size
+            if total > most:
+                with suppress(OSError):
+                    path.unlink()
 
     def key(self, tree: Tree) -> str:
         """A hash of all that may change what a step finds and is no file of the checkout, and of

@@ -112,6 +112,7 @@ class Check:
 
     def _make_environment(self) -> Done:
         self._environment.make(self._tree, installer(self._tree))
+        self._environment.trim()
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = usage.ru_utime + usage.ru_stime
         return Done("environment", 0, time.monotonic() - self._begun, cpu)

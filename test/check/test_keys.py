@@ -1,6 +1,7 @@
 """The key of a unit changes with each thing that may change what it finds, and with no other."""
 
 import dataclasses
+import os
 
 import pytest
 
@@ -204,6 +205,18 @@ def test_an_installation_that_fails_is_made_again(fixed):
         environment.make(tree, run)
     with pytest.raises(KeyboardInterrupt):
         environment.make(tree, run)
+
+
+def test_the_oldest_objects_go(tmp_path):
+    environment = Environment(tmp_path)
+    environment.trim()
+    (tmp_path / "objects" / "inside").mkdir(parents=True)
+    for number in range(4):
+        path = tmp_path / "objects" / "inside" / f"{number}.o"
+        path.write_bytes(bytes(10))
+        os.utime(path, (number, number))
+    environment.trim(25)
+    assert sorted(path.name for path in tmp_path.rglob("*.o")) == ["2.o", "3.o"]
 
 
 def test_what_passed_is_kept_for_a_few_contents(tmp_path):
