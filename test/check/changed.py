@@ -11,12 +11,13 @@ Within a kind the cheapest come first, until the seconds are spent.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import PurePosixPath
+from types import ModuleType
 from typing import Any
 
 from .environment import PRODUCT
@@ -37,7 +38,8 @@ SMOKE = (
     "test/e2e/test_gpu.py::test_any_order_of_blocks_gives_the_same_bits[attention-0]",
     "test/e2e/test_gpu.py::test_any_order_of_blocks_gives_the_same_bits[split-k-0]",
 )
-FAULTS = "test/mutants/pass_faults.py"
+# Tables of seeded faults: of the passes, by which the choice is judged, and of all rooms.
+PASSES, ROOMS = "test/mutants/pass_faults.py", "test/mutants/room_faults.py"
 _PASSES = "rcompiler/passes"
 _KINDS = ("smoke", "changed", "fault", "named", "imports")
 _UNKNOWN_S = 8.0  # of a file that has not run yet; a test alone takes a quarter
@@ -137,30 +139,28 @@ class Chooser:
         """The file of each seeded fault, and the check of pytest that finds it."""
         return [
             (self._tree.real(f"rcompiler/{fault.file}"), f"test/{fault.check}")
-            for fault in seeded(self._tree)
+            for fault in seeded(self._tree, PASSES, ROOMS)
             if ".py" in fault.check
         ]
 
 
-def seeded(tree: Tree) -> tuple[Any, ...]:
-    """The faults of test/mutants; none where there is no such file."""
-    if FAULTS not in tree.hashes:
-        return ()
-    spec = importlib.util.spec_from_file_location("pass_faults", tree.root / FAULTS)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    found: tuple[Any, ...] = module.FAULTS
-    return found
+def seeded(tree: Tree, *tables: str) -> tuple[Any, ...]:
+    """The faults of these tables; none of one that is not there."""
+    package = ModuleType("_seeded")  # that of this tree, which the tables import relatively
+    package.__path__ = [str(tree.root / PurePosixPath(PASSES).parent)]
+    for name in [name for name in sys.modules if name.startswith("_seeded")]:
+        del sys.modules[name]  # of another tree
+    sys.modules[package.__name__] = package
+    modules = (PurePosixPath(table).stem for table in tables if table in tree.hashes)
+    return tuple(fault for name in modules for fault in import_module(f"_seeded.{name}").FAULTS)
 
 
 def judge(tree: Tree, chooser: Chooser, budget: float) -> list[tuple[str, str, str]]:
-    """Of each seeded fault: its name, its check, and why that is chosen where the fault is all that
-    changes, or "" if it is not. Files for lit are all run.
+    """Of each fault that is seeded in a pass: its name, its check, and why that is chosen where the
+    fault is all that changes, or "" if it is not. Files for lit are all run.
     """
     found = []
-    for fault in seeded(tree):
+    for fault in seeded(tree, PASSES):
         path = tree.real(f"rcompiler/{fault.file}")
         choice = chooser.choose([path], budget, faults=False).chosen
         check = f"test/{fault.check}"

@@ -160,6 +160,7 @@ def test_steps_find_the_environment_first(tmp_path):
     given = {"PATH": "/bin", "PYTHONPATH": "x", "PYTHONDONTWRITEBYTECODE": "1", "RC_EUS": "2"}
     assert Environment(tmp_path).variables(given) == {
         "RC_CACHE_DIR": f"{tmp_path}/objects",
+        "RC_CACHE_MODELS": "0",
         "RC_EUS": "2",
         "PATH": f"{tmp_path}/venv/bin:/bin",
     }
