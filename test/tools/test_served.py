@@ -164,6 +164,7 @@ def test_commands_of_ours_say_the_same(tmp_path):
         "rc-opt good.mlir -p no-such-pass",
         "rc-opt good.mlir | filecheck --check-prefix=NONE bad.mlir",
         "python -m rcompiler.tools.sign",
+        "python -m rcompiler doctor --no-such-option",
         "python -c 'import sys; print(sys.argv)' more",
     ]
     served = Served(os.environ)

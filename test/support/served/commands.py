@@ -20,6 +20,8 @@ COMMANDS = {
        for tool in ("bench", "compile", "opt", "run", "tune", "viz")},
 }  # fmt: skip
 WORKER = "rc-opt-worker"
+# Measurements of the checkout, and what has PyTorch and its threads: no command needs them.
+_NOT_IMPORTED = ("rcompiler.tools.bench", "rcompiler.torch_backend")
 NAMES = (*COMMANDS, WORKER, "python")
 # The modules that MLIR's bindings import when they meet an operation of theirs.
 _DIALECTS = ("affine", "arith", "builtin", "cf", "func", "gpu", "linalg", "llvm", "math", "memref",
@@ -31,8 +33,7 @@ def prepare(folder: Path) -> None:
     rcompiler = import_module("rcompiler")
     ours = [module.name for module in pkgutil.walk_packages(rcompiler.__path__, "rcompiler.")]
     for name in (*COMMANDS.values(), *ours, *(f"torch_mlir.dialects.{each}" for each in _DIALECTS)):
-        # `bench` is of the checkout, and for programs of its own; `__main__` runs when imported.
-        if name.startswith("rcompiler.tools.bench") or name.endswith("__main__"):
+        if name.startswith(_NOT_IMPORTED) or name.endswith(".__main__"):
             continue
         try:
             import_module(name)
@@ -45,7 +46,7 @@ def prepare(folder: Path) -> None:
 def serves(name: str, arguments: Sequence[str]) -> bool:
     """Whether it is one of the commands, or `python -m` with a module of ours."""
     if name == "python":
-        return len(arguments) > 1 and arguments[0] == "-m" and arguments[1].startswith("rcompiler")
+        return arguments[:1] == ["-m"] and "".join(arguments[1:2]).split(".")[0] == "rcompiler"
     return name in COMMANDS or name == WORKER
 
 
@@ -60,7 +61,8 @@ def run(name: str, arguments: Sequence[str], folder: str, environment: dict[str,
         become(import_module(COMMANDS[name]).main, [name, *arguments])
     module = arguments[1]
     sys.path[0] = folder
-    sys.modules.pop(module, None)  # it runs as __main__, and not twice
+    if not hasattr(sys.modules.get(module), "__path__"):  # of a package, its __main__ runs
+        sys.modules.pop(module, None)  # it runs as __main__, and not twice
     become(lambda: runpy.run_module(module, run_name="__main__", alter_sys=True), arguments[1:])
 
 

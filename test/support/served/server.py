@@ -28,6 +28,7 @@ _GLANCE_S = 1.0
 def serve(listener: socket.socket, folder: Path, owner: int, commands: ModuleType) -> None:
     """Until the owner ends."""
     state = start_state()
+    sys.path[0] = str(Path(sys.executable).parent)  # as of a command, not of this package
     commands.prepare(folder)
     gc.collect()
     gc.freeze()  # forks share what nobody looks at
