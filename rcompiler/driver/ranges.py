@@ -8,6 +8,7 @@ calls near its end have the next one built in the background (`size_guess` says 
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -107,10 +108,13 @@ class Ranges:
     @staticmethod
     def fit(options: Mapping[str, Any], inputs: Sequence[DeclaredTensor]) -> bool:
         """Whether a model with such options and inputs may have ranges."""
-        shapes = options.get("shapes") or {}
+        shapes, target = options.get("shapes") or {}, options.get("target", "cpu")
         return (
             not any(options.get(name) for name in _OTHERS)
-            and options.get("tune", "off") in ("off", "kernels")
+            and isinstance(target, str)
+            and target.partition(":")[0] == "cpu"
+            and "," not in target
+            and options.get("tune", "off") == "off"
             and all(isinstance(size, int) for size in shapes.values())
             and not any(tensor.name in shapes or tensor.shape is None for tensor in inputs)
         )
@@ -134,7 +138,7 @@ class Ranges:
         self._others = [name for name, is_number in numbers.items() if not is_number]
         of_one = [name for name, is_number in numbers.items() if is_number]
         self._numbers = [(name, self._symbol(name, False)) for name in of_one]
-        self._seen: dict[Sizes, None] = {}
+        self._seen: deque[Sizes] = deque(maxlen=_MOST_SEEN)
         self._before: Sizes = ()
 
     def _read(self, tensor: DeclaredTensor) -> None:
@@ -191,10 +195,7 @@ class Ranges:
     def noted(self, sizes: Sizes, feeds: Feeds) -> Model | None:
         """As `serving`, of a call with sizes that were not seen before, or not lately."""
         before, self._before = self._before, sizes
-        self._seen.pop(sizes, None)
-        self._seen[sizes] = None
-        if len(self._seen) > _MOST_SEEN:
-            self._seen.pop(next(iter(self._seen)), None)
+        self._seen.append(sizes)
         now = self._now
         if now is None or not now.takes(sizes, feeds):
             return None
@@ -248,9 +249,8 @@ class Ranges:
     def wanted(self, sizes: Sizes, feeds: Feeds) -> Model | None:
         """A program that takes this call and others like it, compiled now; None where one of its
         own is the better answer, also where the other is built in the background meanwhile."""
-        seen = [*self._seen]
-        if sizes != (seen[-1] if seen else None):  # another thread's call came between
-            seen = [each for each in seen if each != sizes] + [sizes]
+        # each once, this one at the end, also where another thread's call came between
+        seen = [*dict.fromkeys([sizes, *reversed([*self._seen])])][::-1]
         now = self._now
         if now is not None and now.takes(sizes, feeds):
             self._add(now, seen)

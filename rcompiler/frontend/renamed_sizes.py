@@ -85,6 +85,13 @@ def growing_totals(model: ModelProto) -> list[tuple[str, str]]:
     Where such a number is more than the cache has room for, the cache of the next call is longer,
     and how long results are depends on the number.
     """
+    attentions = [
+        node
+        for node in model.graph.node
+        if node.domain == DOMAIN and node.op_type == "GroupQueryAttention" and len(node.input) > 6
+    ]
+    if not attentions:
+        return []
     inputs = {value.name for value in model.graph.input}
     makers = {name: node for node in model.graph.node for name in node.output}
 
@@ -93,9 +100,5 @@ def growing_totals(model: ModelProto) -> list[tuple[str, str]]:
             name = makers[name].input[0]
         return name
 
-    found = {
-        (source(node.input[6]), node.input[3])
-        for node in model.graph.node
-        if node.domain == DOMAIN and node.op_type == "GroupQueryAttention" and len(node.input) > 6
-    }
+    found = {(source(node.input[6]), node.input[3]) for node in attentions}
     return sorted((total, past) for total, past in found if {total, past} <= inputs)

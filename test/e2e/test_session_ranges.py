@@ -220,6 +220,20 @@ def test_inputs_that_disagree_are_answered_as_without_ranges(compiled):
     assert len(compiled) == 4
 
 
+def test_a_guess_that_was_wrong_is_made_again(compiled):
+    """Squares alone at first: what is wider than high is no square, and has other ranges."""
+    model = onnx.parser.parse_model("""
+      <ir_version: 8, opset_import: ["": 17]>
+      g (float[h, w] x) => (float[w, h] y) { y = Transpose(x) }
+    """)
+    with session(model.SerializeToString()) as made:
+        sizes = [(2, 2), (3, 3), (4, 4), (9, 9), (5, 6), (7, 3), (1, 8)]
+        for count, shape in zip((1, 2, 3, 3, 4, 4, 4), sizes, strict=True):
+            x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+            np.testing.assert_array_equal(made.run(None, {"x": x})[0], x.T)
+            assert len(compiled) == count
+
+
 def decoder(total="all"):
     """One layer, as exporters write it: past and present are joined, a mask is as long as both."""
     text = """
