@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from . import report, suite
-from .changed import Chooser, judge
+from .changed import SMOKE, Chooser, judge
 from .durations import Durations
 from .environment import Environment, installer
 from .facts import FactsOf
@@ -253,7 +253,7 @@ def _judge(tree: Tree, home: Path) -> int:
 
 def _record(tree: Tree, home: Path) -> int:
     files = suite.test_files(tree)
-    known = Durations(home).record(files)
+    known = Durations(home).record([*files, *SMOKE])
     print(f"the seconds of {known} of {len(files)} files of tests are recorded")
     return 0
 

@@ -26,12 +26,14 @@ FILES = {
     "test/unit/test_guide.py": "open('docs/guide.md')\n",
     "test/e2e/test_fuse_axes.py": "import rcompiler\n",
     "test/e2e/test_network.py": "from rcompiler import compile_onnx\n",
-    "test/mutants/pass_faults.py": """
+    "test/mutants/pass_faults.py": f"""
+SMOKE = {next(test for test in SMOKE if "::" in test)!r}
 from types import SimpleNamespace as Fault
 FAULTS = (
     Fault(name="a", file="roller.py", check="unit/test_roller.py::test_a"),
     Fault(name="b", file="roller.py", check="e2e/test_network.py::test_b"),
     Fault(name="c", file="passes/ir/tensor.py", check="e2e/test_fuse_axes.py"),
+    Fault(name="e", file="roller.py", check=SMOKE.removeprefix("test/") + "[mlp]"),
     Fault(name="d", file="passes/ir/tensor.py", check="passes/fuse-axes.mlir"),
 )
 """,
@@ -100,10 +102,12 @@ def test_a_single_test_is_not_chosen_beside_its_file(tree):
 
 def test_the_judge_says_which_faults_are_found(tree):
     chooser = Chooser(tree, Reacher(tree), {})
+    single = next(test for test in SMOKE if "::" in test)
     assert judge(tree, chooser, 100.0) == [
         ("a", "unit/test_roller.py::test_a", "imports"),
         ("b", "e2e/test_network.py::test_b", ""),
         ("c", "e2e/test_fuse_axes.py", "named"),
+        ("e", f"{single.removeprefix('test/')}[mlp]", "smoke"),
         ("d", "passes/fuse-axes.mlir", "lit"),
     ]
 
@@ -136,3 +140,8 @@ def test_the_smoke_set_is_there(test):
     text = (ROOT / file).read_text()
     name, _, _ = single.partition("[")
     assert not name or re.search(rf"^def {name}\(", text, re.M)
+
+
+def test_the_smoke_set_leaves_time_for_what_is_near():
+    chooser = Chooser(tree := read(), Reacher(tree), Durations(Path()).seconds)
+    assert sum(map(chooser.cost, SMOKE)) < runner.BUDGET_S / 2
