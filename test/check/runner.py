@@ -53,7 +53,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     tree = read()
     home = Path(os.environ.get("RC_CHECK_CACHE") or tree.root / "build" / "ci").resolve()
     home.mkdir(parents=True, exist_ok=True)
-    os.chdir(tree.root)
     try:
         if options.judge:
             return _judge(tree, home)
