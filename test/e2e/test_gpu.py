@@ -2,6 +2,7 @@
 bits for every schedule, and wrong programs reported."""
 
 import dataclasses
+import itertools
 import json
 import re
 import subprocess
@@ -76,8 +77,7 @@ def test_any_order_of_blocks_gives_the_same_bits(name: str, seed: int):
         assert model(**feeds)[0].tobytes() == bits
 
 
-@pytest.mark.parametrize("policy", STATIC[1:])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "policy"), turn_of(itertools.product(NETWORKS, STATIC[1:]), 2))
 def test_any_schedule_gives_the_same_bits(name: str, policy: str):
     feeds, bits = expected(name)
     model = on_device(artifacts(name)[policy], STATIC.index(policy))
@@ -96,8 +96,10 @@ class Counting(EmulatedDriver):
         super().launch(function, grid, threads, shared_bytes, arguments, cooperative)
 
 
-@pytest.mark.parametrize("policy", STATIC)
-@pytest.mark.parametrize("name", ["lstm", "depthwise", "attention", "split-k"])
+@pytest.mark.parametrize(
+    ("policy", "name"),
+    turn_of(itertools.product(STATIC, ["lstm", "depthwise", "attention", "split-k"]), 3),
+)
 def test_base_and_wave_launch_every_program_by_itself(name: str, policy: str):
     """These run on a device, too, that holds one block at a time."""
     feeds, bits = expected(name)
@@ -135,16 +137,20 @@ def test_the_long_sum_is_computed_in_parts():
     assert len([1 for names in program.operators for name in names if name == parts.name]) == 4
 
 
+@pytest.fixture(scope="module")
+def with_loops():
+    """Instructions in loops: those of so small a network are short."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Device, "shortest_loop", 1)
+        return compiled(NETWORKS["lstm"](), ["bsp"])["bsp"]
+
+
 @pytest.mark.parametrize("seed", [None, 0, 1])
-def test_loops_are_what_they_were_when_they_are_over(
-    seed: int | None, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(Device, "shortest_loop", 1)  # those of so small a network are short
+def test_loops_are_what_they_were_when_they_are_over(seed: int | None, with_loops: Artifact):
     feeds, bits = expected("lstm")
-    artifact = compiled(NETWORKS["lstm"]())["bsp"]
-    streams = [stream for program in artifact.programs for stream in program.streams]
+    streams = [stream for program in with_loops.programs for stream in program.streams]
     assert any(isinstance(item, Loop) for stream in streams for item in parse(stream))
-    model = on_device(artifact, seed)
+    model = on_device(with_loops, seed)
     for _ in range(3):
         assert model(**feeds)[0].tobytes() == bits
 
