@@ -10,6 +10,7 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.codegen import emit
+from rcompiler.device.host_flags import LEVELS
 from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.model import Device
 from rcompiler.device.target import canonical, is_host, kind_name
@@ -73,7 +74,7 @@ def _made_for(module: ir.Operation, target: str | None, precision: Precision | N
             )
     name = kind_name(found.device)
     if found.target == "cpu":
-        if missing := found.device.all_features - target_device("cpu").features:
+        if missing := _used(found.device) - target_device("cpu").all_features:
             raise DeviceError(
                 f"the schedule is for a CPU with {', '.join(sorted(missing))}, which this machine "
                 "lacks; compile the ONNX model here"
@@ -89,6 +90,13 @@ def _made_for(module: ir.Operation, target: str | None, precision: Precision | N
             "compile the ONNX model again"
         )
     return found
+
+
+def _used(device: Device) -> frozenset[str]:
+    """The features of a CPU that code for its level uses; a record may have others."""
+    if device.level_name not in LEVELS:
+        return device.all_features
+    return InstructionSet.of(device.level_name, device.features).features
 
 
 def _is_for(target: str, device: Device) -> bool:

@@ -17,6 +17,7 @@ import rcompiler
 from rcompiler.errors import ArtifactError, DeviceError, InvalidModel, ScheduleError
 from rcompiler.frontend import import_onnx
 from rcompiler.options import GpuPrecision
+from rcompiler.support.random_inputs import random_inputs
 from rcompiler.tools import models, rc_compile, rc_opt
 
 ROWS, WIDTH = 96, 64  # more than what is merged, or stays on chip from one to the other
@@ -110,6 +111,17 @@ def test_one_that_needs_more_than_this_machine_has_is_refused(model, monkeypatch
     assert changed != text
     with pytest.raises(DeviceError, match="is for a CPU with .*avx2.*, which this machine lacks"):
         rcompiler.compile_schedule(changed, model.constants(), cache=False)
+
+
+def test_features_that_its_code_does_not_use_are_not_needed(model):
+    """A record has all of its CPU, such as VNNI of 256 bits beside AVX-512."""
+    text = model.stage("vdevice").replace(f'target = "{TARGET}"', 'target = "cpu"', 1)
+    changed = text.replace("features = [", 'features = ["avx9"', 1)
+    assert changed != text and '"avx9"]' in changed
+    again = rcompiler.compile_schedule(changed, model.constants(), cache=False)
+    feeds = random_inputs(model.inputs, 0)
+    for found, wanted in zip(again(**feeds), model(**feeds), strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("target", ["cuda:h200", "cuda:sm_80"])
