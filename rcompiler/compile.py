@@ -203,8 +203,7 @@ def compile_onnx(
 def _compiler() -> Any:
     """The module that compiles. Raises ToolError where what it needs is not installed."""
     try:
-        # of importing the compiler a sixth was looking for garbage, of which there is none
-        with COLLECTOR.seldom():
+        with COLLECTOR.importing():
             return import_module(_COMPILER)
     except ModuleNotFoundError as error:
         if error.name is None or not installed.is_compilers(error.name):

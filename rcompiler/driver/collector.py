@@ -41,5 +41,23 @@ class Collector:
                 if self._users == 0:
                     gc.set_threshold(*self._usual)
 
+    @contextmanager
+    def importing(self) -> Iterator[None]:
+        """For imports: nothing is looked at until the end, and then all of it counts as old.
+
+        What is imported stays. To look for garbage in the compiler takes a sixth of the time to
+        import it, and half of that at the first look afterwards.
+        """
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if gc.get_freeze_count() == 0:  # else somebody wants some objects to stay frozen
+                gc.freeze()
+                gc.unfreeze()  # to the oldest generation
+            if enabled:
+                gc.enable()
+
 
 COLLECTOR = Collector()

@@ -94,7 +94,7 @@ def _place(error: CompilerError) -> tuple[str, int, int] | None:
 def _of_onnx(
     model: Any, options: Mapping[str, Any], progress: Progress
 ) -> Model | CrossCompiledModel | BucketedModel:
-    with COLLECTOR.seldom():
+    with COLLECTOR.importing():
         from rcompiler.compile import compile_onnx
 
     found = compile_onnx(model, **options, progress=progress)
@@ -108,7 +108,7 @@ def _of_schedule(
     options: Mapping[str, Any],
     progress: Progress,
 ) -> Artifact:
-    with COLLECTOR.seldom():
+    with COLLECTOR.importing():
         from rcompiler.driver.from_schedule import schedule_artifact
 
     return schedule_artifact(text, constants, **options, progress=progress)

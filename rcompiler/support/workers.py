@@ -30,7 +30,7 @@ _TOLD = -(1 << 63)  # status of a frame that is no answer yet
 _IDLE_S = 60.0
 _AT_START = ("PYTHON", "LD_", "MALLOC_", "GLIBC_")  # how variables begin that are read then
 # What is imported stays: to look for garbage in it takes a sixth of the time of importing.
-_PROGRAM = "import gc; gc.disable(); from {} import serve; gc.enable(); serve()"
+_PROGRAM = "import gc; gc.disable(); from {} import serve; gc.freeze(); gc.enable(); serve()"
 
 Tell = Callable[[bytes], None]
 

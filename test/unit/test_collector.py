@@ -48,3 +48,42 @@ def test_a_collector_that_is_off_or_lazier_stays_so(young):
     with Collector().seldom():
         assert gc.get_threshold() == (young, 11, 12)
     assert gc.get_threshold() == (young, 11, 12)
+
+
+def _generation(value):
+    return next(n for n in range(3) if any(each is value for each in gc.get_objects(n)))
+
+
+def test_what_is_imported_is_old_when_it_is_looked_at_again():
+    looks = []
+    gc.collect()
+    gc.callbacks.append(lambda phase, info: looks.append(phase))
+    try:
+        with Collector().importing():
+            kept = [[number] for number in range(20_000)]
+        assert not looks
+    finally:
+        gc.callbacks.pop()
+    assert gc.isenabled() and not gc.get_freeze_count()
+    assert _generation(kept[7]) == 2
+
+
+def test_a_collector_that_is_off_stays_off_behind_imports():
+    gc.disable()
+    try:
+        with pytest.raises(ImportError), Collector().importing():
+            raise ImportError
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_what_somebody_has_frozen_stays_frozen():
+    gc.freeze()
+    try:
+        count = gc.get_freeze_count()
+        with Collector().importing():
+            pass
+        assert gc.get_freeze_count() >= count - 10 > 0
+    finally:
+        gc.unfreeze()

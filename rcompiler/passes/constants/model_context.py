@@ -40,7 +40,9 @@ class ModelContext(ir.Context):
     def __init__(
         self, arrays: Mapping[str, Constant] | None = None, pool: WeightPool | None = None
     ) -> None:
-        super().__init__(load_on_create_dialects=_DIALECTS)
+        super().__init__(load_on_create_dialects=())
+        for dialect in _DIALECTS:
+            self.get_dialect_descriptor(dialect)  # loads it, and no module of Python's for it
         self.arrays = {} if arrays is None else dict(arrays)
         self.notes = []
         self.pool = pool
