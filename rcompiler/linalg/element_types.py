@@ -23,11 +23,19 @@ _DTYPES = {  # that store an element
 }
 BITS = {name: 1 if name == "i1" else 8 * dtype.itemsize for name, dtype in _DTYPES.items()}
 
+# To print a type takes ten times as long as to look at its class.
+_FLOATS = {ir.F16Type: "f16", ir.BF16Type: "bf16", ir.F32Type: "f32", ir.F64Type: "f64"}
+
 
 def element_name(type_: ir.Type) -> str:
     """Element type as this package names it, of a vector that of its elements; `index` counts as
     i64.
     """
+    kind = type(type_)
+    if kind in _FLOATS:
+        return _FLOATS[kind]
+    if isinstance(type_, ir.IntegerType) and type_.is_signless:
+        return f"i{type_.width}"
     name = str(type_)
     if name.startswith("vector<"):
         name = name[:-1].rpartition("x")[2]

@@ -19,6 +19,15 @@ def test_an_element_takes_as_many_bytes_as_its_array(element: str):
     assert item_bytes(element) == max(8, BITS[element]) // 8
 
 
+@pytest.mark.parametrize(
+    "text, name",
+    [("si8", "si8"), ("ui16", "ui16"), ("vector<8xf32>", "f32"), ("vector<2x4xi8>", "i8")],
+)
+def test_signs_are_named_and_vectors_are_not(text, name):
+    with ir.Context():
+        assert element_name(ir.Type.parse(text)) == name
+
+
 def test_an_index_is_an_integer_that_no_tensor_holds():
     with ir.Context():
         index = ir.IndexType.get()
