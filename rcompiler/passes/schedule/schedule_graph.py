@@ -36,6 +36,7 @@ from rcompiler.passes.constants.model_context import ModelContext
 from rcompiler.passes.forming.views import ALIGNMENT, is_empty, is_free_view
 from rcompiler.passes.ir.operators import kernels_by_name, ops_in_module
 from rcompiler.passes.schedule import zero_products
+from rcompiler.passes.schedule.fresh_names import FreshNames
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 
@@ -146,6 +147,7 @@ class GraphBuilder:
         self._kernels = {name: kernel_of(op) for name, op in kernels_by_name(module).items()}
         self._names: dict[ir.Value, str] = {}
         self._values: dict[str, Value] = {}
+        self._fresh = FreshNames(self._values)
         self._types: dict[str, ir.Type] = {}
         self._constants: dict[str, ir.Attribute] = {}
         self._output_names: list[str] = []
@@ -195,7 +197,7 @@ class GraphBuilder:
             raise PassFailure(op, f"{op.name} is not part of an rOperator; run rtask-form first")
 
     def _view(self, result: ir.Value, name: str, source: str, offset: int) -> None:
-        self._add(result, self._fresh(name), alias_of=source, alias_offset=offset)
+        self._add(result, self._fresh.of(name), alias_of=source, alias_offset=offset)
 
     # -- the steps of a loop
     def _recurrence(self, op: ir.Operation) -> Iterator[Operator]:
@@ -231,7 +233,7 @@ class GraphBuilder:
         owner = defining(init)
         if owner is None or owner.name != "tensor.empty":
             return self._names[init]
-        self._add(init, self._fresh(f"{_callee(loop)}.rows"))
+        self._add(init, self._fresh.of(f"{_callee(loop)}.rows"))
         return self._names[init]
 
     def _step_template(self, function: ir.Operation) -> _StepTemplate:
@@ -306,12 +308,6 @@ class GraphBuilder:
             )
         self._values[part.name] = replace(part, alias_of=whole.name, alias_offset=put.offset)
 
-    def _fresh(self, name: str) -> str:
-        number, found = 1, name
-        while found in self._values:
-            number, found = number + 1, f"{name}.{number}"
-        return found
-
     def _add(self, value: ir.Value, name: str, **fields: Any) -> None:
         self._names[value] = name
         self._values[name] = Value(name, bytes_of(value), **fields)
@@ -323,7 +319,7 @@ class GraphBuilder:
         inputs = tuple([self._names[v] for v in written.inputs])
         outputs = []
         for k, result in enumerate(written.results):
-            self._add(result, self._fresh(name if len(written.results) == 1 else f"{name}.{k}"))
+            self._add(result, self._fresh.of(name if len(written.results) == 1 else f"{name}.{k}"))
             outputs.append(self._names[result])
         return Operator(name, written.kernels, inputs, tuple(outputs))
 
@@ -335,7 +331,7 @@ class GraphBuilder:
 
     def _add_constant(self, value: ir.Value, attribute: ir.Attribute) -> None:
         key = constant_key(attribute)
-        name = self._fresh(key)
+        name = self._fresh.of(key)
         self._add(value, name, kind="constant", key=key)
         self._constants[name] = attribute
 
