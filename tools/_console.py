@@ -18,8 +18,10 @@ from rcompiler.tools._wording import on_the_command_line
 
 # For the help of tools that read or write it.
 CACHE_HELP = (
-    "RC_CACHE_DIR names the folder that keeps compiled objects, the measured record of this "
-    "machine and the profile index; default: ~/.cache/rcompiler; empty (RC_CACHE_DIR=): none. "
+    "RC_CACHE_DIR names the folder that keeps compiled objects, finished models, the measured "
+    "record of this machine and the profile index; default: ~/.cache/rcompiler; empty "
+    "(RC_CACHE_DIR=): none. RC_CACHE_MB: how many megabytes of the first two (8000). "
+    "RC_CACHE_MODELS=0: no finished models. "
     "'python -m rcompiler doctor' says what is in use."
 )
 

@@ -7,6 +7,7 @@ import argparse
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -24,6 +25,8 @@ from rcompiler.tools._console import CACHE_HELP, positive, warn
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+    from rcompiler.driver.model_source import ModelSource
 
 # Options of compile_onnx that a command line says as they are.
 CHOSEN = (
@@ -47,11 +50,30 @@ _OTHERS = (
 
 @dataclass(frozen=True)
 class Source:
-    """proto: the ONNX model; None when ``path`` is a compiled file or a schedule."""
+    """given: the ONNX model, or the path of its file; None when ``path`` is a compiled file or a
+    schedule.
+    """
 
     name: str
     path: Path | None
-    proto: ModelProto | None
+    given: ModelProto | Path | None
+
+    @property
+    def is_model(self) -> bool:
+        """Whether it is an ONNX model, which is read when somebody asks for it."""
+        return self.given is not None
+
+    @property
+    def proto(self) -> ModelProto | None:
+        """The ONNX model. Raises InvalidModel."""
+        found: ModelProto | None = self._model.proto() if self.is_model else None
+        return found
+
+    @cached_property
+    def _model(self) -> ModelSource:
+        from rcompiler.driver.model_source import ModelSource  # which compiled files spare
+
+        return ModelSource(self.given)
 
     def executable(
         self,
@@ -60,9 +82,9 @@ class Source:
         **more: Any,
     ) -> Any:
         """Compile, or load what is compiled already. progress, more: as for compile_onnx."""
-        if self.proto is not None:
+        if self.is_model:
             chosen = compile_options(options, self)
-            return rcompiler.compile_onnx(self.proto, **chosen, progress=progress, **more)
+            return rcompiler.compile_onnx(self._model, **chosen, progress=progress, **more)
         assert self.path is not None
         schedule = self.path.suffix in SCHEDULES
         for option in given_options(options):
@@ -103,8 +125,8 @@ def read_schedule(path: Path) -> tuple[str, dict[str, np.ndarray]]:
 def resolve(text: str) -> Source:
     """The source that ``text`` names: a file if there is one, else a built-in model.
 
-    Raises InvalidModel when it is neither, or not an ONNX model; ToolError where the compiler would
-    read it and is not installed. A compiled file needs numpy only.
+    Raises InvalidModel when it is neither; ToolError where the compiler would read it and is not
+    installed. A compiled file needs numpy only.
     """
     path = Path(text)
     if path.suffix == ".rcx":
@@ -112,16 +134,13 @@ def resolve(text: str) -> Source:
     require_compiler(text if path.exists() else f"{text} is no file here; a built-in model")
     if path.suffix in SCHEDULES:
         return Source(path.stem, path, None)
-    from rcompiler.frontend.load import load
+    if path.exists():
+        return Source(path.stem, path, path)
     from rcompiler.tools import models
 
-    if not path.exists() and text in models.names():
+    if text in models.names():
         return Source(text, None, models.build(text))
-    if not path.exists():
-        raise InvalidModel(
-            f"{text}: no such file, nor a built-in model ({', '.join(models.names())})"
-        )
-    return Source(path.stem, path, load(path))
+    raise InvalidModel(f"{text}: no such file, nor a built-in model ({', '.join(models.names())})")
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
@@ -291,9 +310,11 @@ def shapes_of(options: argparse.Namespace, source: Source) -> dict[str, Any]:
 
     Raises ShapeError for text of another form.
     """
+    shapes: dict[str, Any] = {}
+    if not options.shapes:
+        return shapes
     assert source.proto is not None
     inputs = {value.name for value in source.proto.graph.input}
-    shapes: dict[str, Any] = {}
     for item in (part for text in options.shapes for part in text.split(",")):
         name, found, dims = item.rpartition("=")
         if not found or not re.fullmatch(rf"({_SIZE}(x{_SIZE})*)?", dims):

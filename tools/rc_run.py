@@ -52,12 +52,12 @@ def _run(options: argparse.Namespace) -> int:
     if options.debug:
         return _debug(options, source)
     oracle = _oracle(options, source) if options.verify else None
-    if source.proto is not None:
+    if source.is_model:
         check_eus("rc-run", options.eus, options)
     with progress("rc-run") as told:
         model = source.executable(options, told)
     need_unpacked(model, "rc-run")
-    if source.proto is None and not isinstance(model, GpuModel):
+    if not source.is_model and not isinstance(model, GpuModel):
         check_eus("rc-run", options.eus, options)
     if options.needs:
         return _needs(model)
@@ -174,7 +174,7 @@ def _results(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Inputs (those given, else random ones) and results by name of a variant of the model."""
     with progress("rc-run") as told:
-        model = replace(source, proto=proto).executable(options, told)
+        model = replace(source, given=proto).executable(options, told)
     if feeds is None and options.inputs:
         feeds = read_inputs(options.inputs, model.inputs)
     elif feeds is None:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import warnings
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -51,15 +52,16 @@ class FinishedModels:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def get(self, key: str, eus: int | None) -> Kept | None:
+    def get(self, key: str, eus: int | None, begin: Callable[[], None]) -> Kept | None:
         """The model of a key, ready to run; None where there is none that can be used.
 
-        eus: as of compile_onnx. Raises DeviceError where this machine gives it no memory or
-        threads.
+        eus: as of compile_onnx. begin: called where there is an entry, which is loaded then. Raises
+        DeviceError where this machine gives it no memory or threads.
         """
         name = f"{key}.rcx"
         if not (self.folder / name).exists():
             return None
+        begin()
         try:
             with PrivateFolder(self.folder) as folder:
                 path = folder.checked(name)
@@ -94,8 +96,9 @@ class FinishedModels:
             if _size(found) > min(most, _room(self.folder)) // _SHARE:
                 return
             header, sections = found.content()
+            header |= {_KEY: key, "sections": _sums(sections) | header.get("sections", {})}
             with PrivateFolder(self.folder) as folder, folder.writing(f"{key}.rcx") as file:
-                container.write_to(file, {**header, _KEY: key}, sections)
+                container.write_to(file, header, sections)
                 size = file.tell()
             _bounded(self.folder).added(size, most)
         except (CompilerError, OSError, MemoryError) as error:
@@ -139,6 +142,12 @@ def _read(path: Path, key: str) -> Artifact | Family:
         if header.pop(_KEY, None) != key:
             raise ArtifactError(f"{path}: it is an entry of another key")
         return family.checked(path, header, sections, False, file)
+
+
+def _sums(sections: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """What the header says of large sections: nobody asks an entry for the sha256 of these."""
+    large = {n: data for n, data in sections.items() if data.size > container.STRONG_UP_TO}
+    return {name: container.sums(data) for name, data in large.items()}
 
 
 def _size(found: Artifact | Family) -> int:

@@ -51,10 +51,11 @@ class WarmStart:
         """The finished model; None where it has to be compiled. Raises DeviceError."""
         if self._models is None or self._key is None:
             return None
-        found = self._models.get(self._key, self._given["eus"])
-        if found is not None and self._given["progress"] is not None:
+        return self._models.get(self._key, self._given["eus"], self._begin)
+
+    def _begin(self) -> None:
+        if self._given["progress"] is not None:
             self._given["progress"](STEP, time.perf_counter() - self._start)
-        return found
 
     def keep(self, made: Any) -> None:
         """Keep what was compiled, unless the model or the code has changed meanwhile."""

@@ -178,8 +178,17 @@ class Artifact(Writable):
     @cached_property
     def certificate(self) -> str:
         """Hex sha256 over everything that decides the results."""
-        described = {name: container.describe(data) for name, data in self._sections().items()}
-        return _certificate(self._header(), described)
+        sections = {n: data for n, data in self._sections().items() if n != WEIGHTS}
+        described = {name: container.describe(data) for name, data in sections.items()}
+        return _certificate(self._header(), {**described, WEIGHTS: self.described_weights})
+
+    @cached_property
+    def described_weights(self) -> dict[str, Any]:
+        """What the header of a file says of all weights: hashed once, for the certificate and for
+        the file. Programs with the same block may be given the answer of another."""
+        if self.storage.recipes:
+            return self.storage.header(self.constants)
+        return container.describe(self.constants)
 
     def stage(self, name: str) -> str:
         """The text of a compilation stage.
@@ -283,8 +292,8 @@ class Artifact(Writable):
             JSON values, and uint8[size] by the names of sections.
         """
         if not self.storage.recipes:
-            return {}, {WEIGHTS: self.constants}
-        header = {WEIGHTS: self.storage.header(self.constants)}
+            return {"sections": {WEIGHTS: self.described_weights}}, {WEIGHTS: self.constants}
+        header = {WEIGHTS: self.described_weights}
         return header, {WEIGHTS: self.storage.section(self.constants)}
 
     def _header(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -77,7 +77,8 @@ def packed(header: Json, sections: Mapping[str, np.ndarray]) -> bytes:
     """The bytes of a file.
 
     Args:
-        header: JSON values; the description of the sections is added.
+        header: JSON values; the description of the sections is added, but for those that "sections"
+            has what `describe` says of already.
         sections: name -> uint8[size].
     """
     file = io.BytesIO()
@@ -87,7 +88,8 @@ def packed(header: Json, sections: Mapping[str, np.ndarray]) -> bytes:
 
 def write_to(file: BinaryIO, header: Json, sections: Mapping[str, np.ndarray]) -> None:
     """Write the bytes of a file. header, sections: see `packed`. Raises OSError."""
-    described = {name: describe(data) for name, data in sections.items()}
+    known: Any = header.get("sections", {})
+    described = {name: known.get(name) or describe(data) for name, data in sections.items()}
     text = json.dumps(
         {**header, "sections": described}, sort_keys=True, separators=(",", ":"), allow_nan=False
     ).encode()
@@ -261,12 +263,14 @@ def _check_pin(path: Path, data: np.ndarray, sha256: str) -> None:
 
 def describe(data: np.ndarray) -> Json:
     """What the header says of a section: size, sha256 and, for a large one, CRC-32 of chunks."""
-    entry: Json = {"size": int(data.size), "sha256": hashlib.sha256(data.data).hexdigest()}
-    if data.size > STRONG_UP_TO:
-        entry["crc32"] = [
-            zlib.crc32(data[i : i + _CHUNK].data) for i in range(0, data.size, _CHUNK)
-        ]
-    return entry
+    return {"sha256": hashlib.sha256(data.data).hexdigest(), **sums(data)}
+
+
+def sums(data: np.ndarray) -> Json:
+    """The same without the sha256: of a large section all that a load checks."""
+    if data.size <= STRONG_UP_TO:
+        return {"size": int(data.size)}
+    return {"size": int(data.size), "crc32": list(map(zlib.crc32, _chunks(data)))}
 
 
 def decoded(name: str, decode: Callable[[], _T]) -> _T:

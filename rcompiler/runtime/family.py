@@ -204,7 +204,10 @@ class Family(Writable):
         kept: dict[str, np.ndarray] = {}
         names: dict[str, str] = {}
         described = []
+        first = self.programs[0]
         for number, (sizes, program) in enumerate(zip(self.sizes, self.programs, strict=True)):
+            if program.constants is first.constants and program.storage is first.storage:
+                program.__dict__["described_weights"] = first.described_weights
             header, sections = program.without_weights()
             places = {}
             for name, data in sections.items():
@@ -216,7 +219,7 @@ class Family(Writable):
         family: dict[str, Any] = {"symbols": self.symbols, "axes": axes, "programs": described}
         if self.packed:
             family["packed"] = True
-        header, weights = self.programs[0].weights()
+        header, weights = first.weights()
         return {BUCKETS: family, **header}, dict(sorted({**kept, **weights}.items()))
 
 

@@ -28,7 +28,7 @@ from rcompiler.errors import CacheWarning, CompilerError, InvalidModel, Optional
 from rcompiler.passes import find
 from rcompiler.runtime import container
 from rcompiler.support import bounded_folder
-from rcompiler.tools import models
+from rcompiler.tools import models, rc_compile, rc_run
 
 LAYERS = (8, 16, 4)
 
@@ -483,7 +483,7 @@ WRITE = """
 import sys
 import numpy as np
 import rcompiler
-from rcompiler.tools import models
+from rcompiler.tools import models, rc_compile, rc_run
 for _ in range(3):
     for seed in range(3):
         model = rcompiler.compile_onnx(models.build("mlp", layers=(8, 16, 4), seed=seed))
@@ -612,6 +612,21 @@ def test_progress_is_told_of_a_model_that_is_found(cache):
     rcompiler.compile_onnx(network(), progress=lambda *each: told.append(each))
     [(step, seconds)] = told
     assert step == warm_start.STEP and seconds > 0
+
+
+def test_tools_find_models(tmp_path, cache, capsys):
+    path = written(tmp_path, network())
+    first, second = tmp_path / "first.rcx", tmp_path / "second.rcx"
+    assert rc_compile.main([str(path), "-o", str(first), "--timing"]) == 0
+    assert "roller-tile" in capsys.readouterr().err
+    with Absent():
+        assert rc_compile.main([str(path), "-o", str(second), "--timing", "--report"]) == 0
+        told = capsys.readouterr()
+        assert warm_start.STEP in told.err and "roller-tile" not in told.err
+        assert "fc1_Gemm" in told.out and second.read_bytes() == first.read_bytes()
+        assert rc_compile.main([str(path), "--emit=linalg", "-o", str(tmp_path / "s.mlir")]) == 0
+        assert "linalg" in (tmp_path / "s.mlir").read_text() and (tmp_path / "s.npz").exists()
+        assert rc_run.main([str(path), "--verify"]) == 0
 
 
 def test_a_session_goes_on_with_the_model_that_it_was_made_of(tmp_path, cache):
