@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from rcompiler.bucketed import BucketedModel
 from rcompiler.device.model import Device
-from rcompiler.driver import isolate
 from rcompiler.driver.collector import COLLECTOR
 from rcompiler.driver.cross_compiled import CrossCompiledModel
+from rcompiler.driver.isolate import compile_onnx as compiled_apart
+from rcompiler.driver.isolate import space_is_scarce
 from rcompiler.driver.warm_start import WarmStart
 from rcompiler.errors import CompilerError, DeviceError
 from rcompiler.model import Model
@@ -182,13 +183,13 @@ def compile_onnx(
     if found is not None:
         return found
     del given["deterministic"]
-    if isolate.space_is_scarce():  # what compiles there keeps it, too
+    if space_is_scarce():  # what compiles there keeps it, too
         if tune == "online":
             raise DeviceError(
                 "tune='online' keeps the plans of a model in this process, and a limit leaves it "
                 "little address space; leave tune out, or raise the limit"
             )
-        return isolate.compile_onnx(**{**given, "model": warm.given()})
+        return compiled_apart(**{**given, "model": warm.given()})
     compiler = _compiler()
     given["model"] = warm.model()
     if given["fallback"] is not None:
