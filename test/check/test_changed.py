@@ -125,13 +125,24 @@ def test_seconds_are_kept_and_recorded(tmp_path):
     assert Durations(tmp_path / "none", record).seconds == {}
 
 
-def test_faults_of_this_checkout_are_found():
-    """By their files alone: that a fault is seeded there does not count."""
+@pytest.fixture(scope="module")
+def here():
+    """The tree of this checkout, and what chooses in it by the record of seconds."""
     tree = read()
-    rows = judge(tree, Chooser(tree, Reacher(tree), Durations(Path()).seconds), runner.BUDGET_S)
+    return tree, Chooser(tree, Reacher(tree), Durations(Path("nowhere")).seconds)
+
+
+def test_faults_of_this_checkout_are_found(here):
+    """By their files alone: that a fault is seeded there does not count."""
+    tree, chooser = here
+    rows = judge(tree, chooser, runner.BUDGET_S)
     assert len(rows) == len(seeded(tree, PASSES)) > 0
     missed = [row for row in rows if not row[2]]
     assert len(rows) - len(missed) >= runner.LEAST_FOUND, missed
+
+
+def test_the_smoke_set_leaves_time_for_what_is_near(here):
+    assert sum(map(here[1].cost, SMOKE)) < runner.BUDGET_S / 2
 
 
 @pytest.mark.parametrize("test", SMOKE)
@@ -140,8 +151,3 @@ def test_the_smoke_set_is_there(test):
     text = (ROOT / file).read_text()
     name, _, _ = single.partition("[")
     assert not name or re.search(rf"^def {name}\(", text, re.M)
-
-
-def test_the_smoke_set_leaves_time_for_what_is_near():
-    chooser = Chooser(tree := read(), Reacher(tree), Durations(Path()).seconds)
-    assert sum(map(chooser.cost, SMOKE)) < runner.BUDGET_S / 2
