@@ -59,8 +59,8 @@ STEPS = (
         reads=(*_PRODUCT, "test/replay/*"),
         entries=("test/replay/__main__.py",),
     ),
-    # Every operator with each type of its inputs, each on two of the CPU levels and the emulated
-    # GPU: which ones the commit says, so that a few commits have had all.
+    # Every operator with each type of its inputs, on one of the CPU levels or the emulated GPU:
+    # which one the commit says, so that a few commits have had all.
     Step("sweep", "python test/fuzz --kinds=sweep --commit-seeds", by_commit=True),
     # Random graphs, files and schedules: always the same ones ...
     Step(
@@ -71,5 +71,5 @@ STEPS = (
     ),
     # ... and others that are new with each commit, with seeds of its hash, so that all who try it
     # try the same. What they find is printed with the command that makes it small.
-    Step("new fuzz", "python test/fuzz --seconds=180 --commit-seeds", by_commit=True),
+    Step("new fuzz", "python test/fuzz --cases=250 --commit-seeds", by_commit=True),
 )  # fmt: skip

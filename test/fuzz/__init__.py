@@ -1,7 +1,7 @@
 """A fuzzer of the compiler: random valid ONNX graphs, judged beside two references and f64.
 
     python test/fuzz --seconds=180 --new-seeds            # random seeds, which it prints
-    python test/fuzz --seconds=180 --commit-seeds         # those of this commit, as CI does
+    python test/fuzz --cases=250 --commit-seeds           # those of this commit, as CI does
     python test/fuzz --kinds=sweep                        # all operators, types and targets
     python test/fuzz --kinds=sweep --commit-seeds         # each for one target, as CI does
     python test/fuzz --cases=1000 --targets=cuda          # seeds 0 .. 999, on emulated GPUs
