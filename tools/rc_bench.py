@@ -12,6 +12,7 @@ fastest baseline of a model is the one with the smallest median.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ _COLUMNS = ("p50", "p90", "p99")
 def _run(options: argparse.Namespace) -> int:
     """Exit code 1: a model failed or is wrong."""
     openblas = unpin_openblas()
+    os.environ["RC_CACHE_MODELS"] = "0"  # the table says how long it takes to compile
     from rcompiler.tools._baselines import installed
     from rcompiler.tools._bench import means, run_case
     from rcompiler.tools._sources import check_eus
