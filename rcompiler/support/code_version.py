@@ -15,7 +15,7 @@ from functools import cache
 from rcompiler.support.installed import PACKAGE, version
 
 # What decides what is compiled, beside our own sources.
-_PACKAGES = ("torch-mlir", "llvmlite", "onnx", "numpy", "ml_dtypes", "pyelftools")
+_PACKAGES = ("torch-mlir", "llvmlite", "onnx", "numpy", "ml_dtypes")
 _SUFFIXES = (".py", ".json")
 _ELSEWHERE = frozenset({"tools", "viz", "__pycache__"})  # folders that compile nothing
 

@@ -16,6 +16,7 @@ def test_all_figures_of_a_network(tmp_path, capsys):
     assert {"cold", "warm", "rcx", "onnxruntime", "read_s", "warm_over_rcx"} <= {*row}
     assert all(0 < row["cold"][f] for f in ("ready_s", "answer_s", "cpu_s", "peak_mib"))
     assert row["cold"]["ready_s"] <= row["cold"]["answer_s"]
+    assert row["warm"]["cpu_s"] < row["cold"]["cpu_s"] / 2  # nothing is compiled: a fifth, idle
     assert "two_branch" in capsys.readouterr().out
 
 

@@ -98,7 +98,12 @@ def _measured(name: str, folder: Path, options: argparse.Namespace) -> dict[str,
 
 
 def _environment(cache: Path, options: argparse.Namespace) -> dict[str, str]:
-    return {**os.environ, "RC_CACHE_DIR": str(cache), "RC_DEVICE": options.device}
+    return {
+        **os.environ,
+        "RC_CACHE_DIR": str(cache),
+        "RC_CACHE_MODELS": "1",  # also where the caller's other measurements compile
+        "RC_DEVICE": options.device,
+    }
 
 
 def _step(engine: str, path: Path, cache: Path, options: argparse.Namespace) -> dict[str, float]:
