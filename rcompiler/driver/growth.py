@@ -87,7 +87,7 @@ class Growth:
         open_ended: bool = False,
     ) -> None:
         """family: what is built already, of some of the buckets. open_ended: whether buckets may be
-        added."""
+        added, of which then no FailedBuildWarning says that they could not be built."""
         self.family, self.buckets = family, tuple(map(tuple, buckets))
         self._builder, self._open_ended = builder, open_ended
         self._built = {self.buckets.index(sizes) for sizes in family.sizes}
@@ -172,6 +172,13 @@ class Growth:
             if number not in self._failed:
                 self._want([number])
             return number
+
+    @property
+    def failed(self) -> list[tuple[Interval, ...]]:
+        """Buckets whose programs could not be built."""
+        self._of_this_process()
+        with self._changed:
+            return [self.buckets[number] for number in self._failed]
 
     def coming(self, sizes: Sequence[int]) -> int | None:
         """The number of the bucket of these sizes that is built just now; None where none is."""
@@ -300,10 +307,11 @@ class Growth:
             if self._stopped.is_set():  # it was ended, or what it needs is gone
                 return
             self._failed[number] = error
+        if self._open_ended:
+            return  # nobody has asked for these sizes: they were a guess
         bucket = zip(self.family.symbols, self.buckets[number], strict=True)
         sizes = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in bucket)
-        others = "others serve" if self._open_ended else "a larger one serves"
-        text = f"the program for {sizes} was not built, {others}: {error}"
+        text = f"the program for {sizes} was not built, a larger one serves: {error}"
         try:
             warnings.warn(FailedBuildWarning(text), stacklevel=2)
         except FailedBuildWarning:

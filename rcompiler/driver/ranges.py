@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcompiler.driver import isolate
+from rcompiler.driver.growth import Build, Growth
 from rcompiler.driver.model_source import ModelSource
 from rcompiler.driver.size_guess import (
     Bucket,
@@ -29,6 +30,7 @@ from rcompiler.driver.size_guess import (
     next_bucket,
     relations,
     tighter,
+    within,
 )
 from rcompiler.errors import CompilerError
 from rcompiler.model import Model
@@ -41,7 +43,7 @@ if TYPE_CHECKING:  # what compiles is imported when a range is compiled, and not
 Feeds = Mapping[str, np.ndarray]
 
 _MOST_SEEN = 64  # sets of sizes that are remembered
-_MOST_PROGRAMS = 32
+_MOST_PROGRAMS, _MOST_FAILED = 32, 4
 _MOST_TRIALS = 3  # to compile a first program, and guesses of how sizes depend on others
 _MANY = 8  # different sizes for which a part of a range is worth a program
 _WAIT_S = 600.0  # for a program that is built just now; then the call compiles one of its own
@@ -83,8 +85,6 @@ class Ranges:
     `noted` is called with each set of sizes that has not come before, by several threads; `wanted`
     by one at a time.
 
-    Attributes:
-        notes: why there are no ranges, a line each.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Ranges:
         is called when programs have come; it is not kept alive."""
         self._source, self._options, self._inputs = model, dict(options), inputs
         self._changed = weakref.WeakMethod(changed)
-        self.notes: list[str] = []
+        self._notes: list[str] = []
         self._now: _Serving | None = None
         self._trials, self._closed = 0, False
         self._parts: dict[Bucket, int] = {}  # of ranges, and how many sizes would do with them
@@ -222,7 +222,9 @@ class Ranges:
 
     def _ask(self, now: _Serving, bucket: Bucket) -> None:
         """Have a program built in the background, unless another one takes all that it does."""
-        growth, tops = now.model.growth, [high for _, high in bucket]
+        growth = now.model.growth
+        bucket = self._possible(growth, bucket)
+        tops = [high for _, high in bucket]
         if len(growth.buckets) < _MOST_PROGRAMS and smallest(growth.buckets, tops) is None:
             growth.add(bucket)
 
@@ -263,13 +265,18 @@ class Ranges:
     def _add(self, now: _Serving, seen: Sequence[Sizes]) -> None:
         """Have a program built in the background for calls as the last one."""
         growth = now.model.growth
-        failed = sum(build.state == "failed" for build in growth.builds())
-        if failed >= _MOST_TRIALS or len(growth.buckets) >= _MOST_PROGRAMS:
+        if len(growth.failed) >= _MOST_FAILED or len(growth.buckets) >= _MOST_PROGRAMS:
             return
         alike = [now.reduced(each) for each in seen if agrees(each, now.made)]
         bucket = bucket_for([*dict.fromkeys(alike)], [self._first[k] for k in now.free])
-        if bucket is not None and bucket not in growth.buckets:
-            growth.add(bucket)
+        if bucket is not None:
+            bucket = self._possible(growth, bucket)
+            if all(low <= n <= high for n, (low, high) in zip(alike[-1], bucket, strict=True)):
+                growth.add(bucket)
+
+    def _possible(self, growth: Growth, bucket: Bucket) -> Bucket:
+        failed = growth.failed
+        return within(bucket, growth.family.sizes, failed) if failed else bucket
 
     # -- the first program ------------------------------------------------------------------------
     def _begun(self, seen: Sequence[Sizes], sizes: Sizes, feeds: Feeds) -> Model | None:
@@ -304,7 +311,7 @@ class Ranges:
                     found.close()
                 return self.serving(sizes, feeds)
         self._refused.add(varied)
-        self.notes.append(
+        self._notes.append(
             f"each size of {varied} has a program of its own, as the model cannot be compiled for "
             f"a range of them: {error}"
         )
@@ -367,6 +374,12 @@ class Ranges:
 
     # -- what there is ----------------------------------------------------------------------------
     @property
+    def notes(self) -> list[str]:
+        """Why there are no ranges, or not some of them, a line each."""
+        builds = () if self.model is None else self.model.builds
+        return [*self._notes, *(_refused(build) for build in builds if build.error is not None)]
+
+    @property
     def model(self) -> GrowingModel | None:
         """All programs; None where there are none yet."""
         return None if self._now is None else self._now.model
@@ -376,3 +389,8 @@ class Ranges:
         self._closed = True
         if self._now is not None:
             self._now.model.close()
+
+
+def _refused(build: Build) -> str:
+    sizes = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in build.sizes.items())
+    return f"there is no program for {sizes}: {build.error}"

@@ -175,6 +175,22 @@ def tighter(bucket: Sequence[Interval], now: Sizes) -> Bucket:
     )
 
 
+def within(bucket: Bucket, built: Sequence[Bucket], failed: Sequence[Bucket]) -> Bucket:
+    """A bucket whose ends are not beyond those that a model could be compiled for, as far as
+    others that failed say that there is such an end: of a table of positions, say.
+
+    Args:
+        bucket: that is to be tried.
+        built, failed: what was tried.
+    """
+    found = []
+    for k, (low, high) in enumerate(bucket):
+        most = max((each[k][1] for each in built), default=high)
+        beyond = any(each[k][1] > most for each in failed)
+        found.append((low, most) if beyond and low < most < high else (low, high))
+    return tuple(found)
+
+
 def narrower(bucket: Bucket, seen: Sequence[Sizes]) -> list[Bucket]:
     """What is left to be tried where a model cannot be compiled for a bucket: from the least size
     that was seen, and up to the greatest one, too.

@@ -197,6 +197,46 @@ def test_a_model_that_is_refused_for_a_range_says_so(compiled):
         assert [asked["x"] for asked in exact] == [(2,), (4,), (8,), (6,)]
 
 
+def test_a_table_of_positions_ends_a_range(compiled):
+    """What is guessed beyond it is refused in silence, and not tried again."""
+    model = onnx.parser.parse_model("""
+      <ir_version: 8, opset_import: ["": 17]>
+      g (float[b, n] x) => (float[b, n] y)
+        <int64[1] zero = {0}, int64[1] at = {1}> {
+          sizes = Shape(x)
+          end = Gather(sizes, at)
+          positions = Slice(table, zero, end)
+          y = Add(x, positions)
+      }
+    """)
+    table = np.arange(32, dtype=np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(table, "table"))
+    with session(model.SerializeToString()) as made, warnings.catch_warnings():
+        warnings.simplefilter("error")
+
+        def add(batch, size):
+            x = np.ones((batch, size), np.float32)
+            np.testing.assert_array_equal(made.run(None, {"x": x})[0], x + table[:size])
+
+        for size in (7, 20, 10, 31):  # near the end of the range: the next one is refused
+            add(1, size)
+        tried = [
+            ({"b": (1, 1), "n": (1, 32)}, "built"),
+            ({"b": (1, 1), "n": (1, 64)}, "failed"),
+        ]
+        assert builds(made) == tried
+        add(1, 32)
+        assert builds(made) == tried
+        [note] = made.notes
+        assert "no program for b from 1 to 1, n from 1 to 64" in note
+        assert len(compiled) == 3
+        for batch in (2, 3):
+            add(batch, 32)
+        found = builds(made)
+        assert found[2:] == [({"b": (1, 16), "n": (32, 32)}, "built")]
+        assert len(compiled) == 5
+
+
 def test_inputs_that_disagree_are_answered_as_without_ranges(compiled):
     """onnxruntime takes a row for an input whose dimension has the same name as four rows."""
     model = onnx.parser.parse_model("""

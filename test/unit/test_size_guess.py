@@ -10,6 +10,7 @@ from rcompiler.driver.size_guess import (
     next_bucket,
     relations,
     tighter,
+    within,
 )
 
 # batch, new, all, past of a decoder
@@ -71,6 +72,13 @@ def test_a_part_of_a_range():
     assert tighter(((1, 1), (1, 128)), (1, 20)) == ((1, 1), (1, 32))
     assert tighter(((1, 16),), (9,)) == ((1, 16),)
     assert tighter(((40, 128),), (41,)) == ((40, 64),)
+
+
+def test_no_bucket_goes_beyond_what_was_refused():
+    built, failed = [((1, 1), (1, 128))], [((1, 1), (1, 256))]
+    assert within(((1, 16), (1, 256)), built, failed) == ((1, 16), (1, 128))
+    assert within(((1, 16), (1, 256)), built, []) == ((1, 16), (1, 256))
+    assert within(((1, 16), (1, 64)), built, failed) == ((1, 16), (1, 64))
 
 
 def test_what_is_left_of_a_range_that_is_refused():
