@@ -28,6 +28,7 @@ from rcompiler.device.cgroups import usable_cpus
 _FRAME = struct.Struct("<qq")
 _TOLD = -(1 << 63)  # status of a frame that is no answer yet
 _IDLE_S = 60.0
+_PIECE = 1 << 20  # bytes that are asked of a pipe at once
 _AT_START = ("PYTHON", "LD_", "MALLOC_", "GLIBC_")  # how variables begin that are read then
 # What is imported stays: to look for garbage in it takes a sixth of the time of importing.
 _PROGRAM = "import gc; gc.disable(); from {} import serve; gc.freeze(); gc.enable(); serve()"
@@ -176,6 +177,9 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
+            # A buffered stream has a lock, which a forked child could not close it with where a
+            # thread of its parent waits for an answer.
+            bufsize=0,
             start_new_session=True,  # an interrupt at the terminal is for the caller
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         )
@@ -283,15 +287,25 @@ def _next(source: IO[bytes]) -> tuple[int, bytes] | None:
 
 
 def _send(stream: IO[bytes], status: int, payload: bytes) -> None:
-    stream.write(_FRAME.pack(status, len(payload)))
-    stream.write(payload)
+    for data in (_FRAME.pack(status, len(payload)), payload):
+        left = memoryview(data)
+        while left:
+            left = left[stream.write(left) :]
     stream.flush()
 
 
 def _receive(stream: IO[bytes]) -> tuple[int, bytes] | None:
-    header = stream.read(_FRAME.size)
+    header = _read(stream, _FRAME.size)
     if len(header) < _FRAME.size:
         return None
     status, size = _FRAME.unpack(header)
-    payload = stream.read(size)
+    payload = _read(stream, size)
     return (status, payload) if len(payload) == size else None
+
+
+def _read(stream: IO[bytes], size: int) -> bytes:
+    """So many bytes, or those up to the end."""
+    found = bytearray()
+    while len(found) < size and (part := stream.read(min(size - len(found), _PIECE))):
+        found += part
+    return bytes(found)
