@@ -68,7 +68,8 @@ class Chooser:
         faults: whether seeded faults may name checks, which those who judge by them leave out.
         """
         reasons = self.reasons({self._tree.real(path) for path in changed}, faults)
-        chosen, left_out, spent = dict[str, str](), dict[str, float](), 0.0
+        chosen, left_out = dict[str, str](), dict[str, float]()
+        spent = -max(0.0, sum(map(self.cost, SMOKE)) - budget / 2)  # half is for what is near
         for test in sorted(reasons, key=lambda t: (_KINDS.index(reasons[t]), self.cost(t), t)):
             spent += (cost := self.cost(test))
             if spent <= budget or reasons[test] == "smoke":

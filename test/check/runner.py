@@ -178,8 +178,8 @@ class Check:
         outcome = suite.run(wanted, self._environment.home, self._tree.root, variables)
         whole = {file for file in wanted if file in units and file == _file(file)}
         self._keep({file: file in outcome.complete for file in whole}, units)
-        passed = whole & outcome.complete
-        self._durations.add({file: outcome.seconds[file] for file in passed})
+        cpu = outcome.cpu_seconds()
+        self._durations.add({file: cpu[file] for file in whole & outcome.complete})
         return outcome
 
     def _without_unchanged(self, units: dict[str, str | None]) -> list[str]:

@@ -91,6 +91,14 @@ def test_the_cheapest_come_first_and_the_smoke_set_always(tree):
     assert {*chosen} == {*SMOKE}
 
 
+def test_half_of_the_seconds_is_for_what_is_near(tree):
+    seconds = dict.fromkeys(SMOKE, 1000.0) | {"test/unit/test_roller.py": 40.0}
+    found, left_out = choose(tree, "rcompiler/roller.py", seconds, budget=100.0)
+    assert found == {"test/unit/test_roller.py": "imports"} and not left_out
+    found, left_out = choose(tree, "rcompiler/roller.py", seconds, budget=70.0)
+    assert not found and left_out == {"test/unit/test_roller.py": 40.0}
+
+
 def test_a_single_test_is_not_chosen_beside_its_file(tree):
     file, _, _ = SMOKE[-1].partition("::")
     tree = Tree(tree.root, {**tree.hashes, file: ""}, None)

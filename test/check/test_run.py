@@ -98,6 +98,15 @@ def test_pytest_that_cannot_begin(tmp_path, monkeypatch):
     assert not found.counts and not found.complete
 
 
+@pytest.mark.parametrize(
+    ("cpu", "expected"), [(6.0, [1.0, 5.0]), (3.0, [0.5, 2.5]), (9.0, [1.0, 5.0])]
+)
+def test_seconds_of_a_busy_machine_are_those_of_cpus(cpu, expected):
+    outcome = suite.Outcome((Done("pytest", 0, 60.0, cpu),), {}, {"a.py": 1.0, "b.py": 5.0})
+    assert [*outcome.cpu_seconds().values()] == expected
+    assert suite.Outcome().cpu_seconds() == {}
+
+
 def test_the_lines_at_the_end():
     done = [Done("lit", 0, 70.4, 120.0), Done("mypy", 1, 8.0, 8.0)]
     unchanged = {"replay": COMMIT, "test/unit/test_a.py": COMMIT, "test/unit/test_b.py": COMMIT}
