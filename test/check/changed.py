@@ -1,10 +1,11 @@
 """The tests that are nearest to a change: those that a few minutes are best spent on.
 
-They are of five kinds, of which each is a reason:
+They are of six kinds, of which each is a reason:
   "changed"  files of tests that changed, or whose helpers, data or configuration did;
   "imports"  those that import a changed file of the product, themselves or through a helper;
   "named"    those that bear the name of a changed file, or of a pass that imports it;
   "fault"    checks that find a seeded fault in a changed file (test/mutants);
+  "reads"    those that read the sources as texts, all of them as a rule;
   "smoke"    a fixed set, which compiles, proves and runs small networks on all kinds of devices.
 Within a kind the cheapest come first, until the seconds are spent.
 """
@@ -40,7 +41,7 @@ SMOKE = (
 # Tables of seeded faults: of the passes, by which the choice is judged, and of all rooms.
 PASSES, ROOMS = "test/mutants/pass_faults.py", "test/mutants/room_faults.py"
 _PASSES = "rcompiler/passes"
-_KINDS = ("smoke", "changed", "fault", "named", "imports")
+_KINDS = ("smoke", "changed", "fault", "named", "imports", "reads")
 _UNKNOWN_S = 8.0  # of a file that has not run yet; a test alone takes a quarter
 _DIALECTS = ("rtask_", "vdevice_", "roller_", "rammer_", "gpu_to_")
 
@@ -60,6 +61,7 @@ class Chooser:
 
     def __init__(self, tree: Tree, reacher: Reacher, seconds: Mapping[str, float]) -> None:
         self._tree, self._reacher, self._seconds = tree, reacher, seconds
+        self._read: dict[str, set[str]] = {}
         self._near = {file: self._near_to(file) for file in test_files(tree)}
 
     def choose(self, changed: Iterable[str], budget: float, faults: bool = True) -> Choice:
@@ -92,10 +94,12 @@ class Chooser:
         names = self._names(changed)
         for file, near in self._near.items():
             if near & changed:
-                own = not any(path.split("/")[0] in PRODUCT for path in near & changed)
+                own = not all(map(_is_product, near & changed))
                 found[file] = "changed" if own else "imports"
             elif PurePosixPath(file).stem in names:
                 found[file] = "named"
+            elif self._read[file] & changed:
+                found[file] = "reads"
         if faults:
             for path, check in self._checks:
                 if path in changed and not found.keys() & {*_around(check)}:
@@ -107,6 +111,7 @@ class Chooser:
         import themselves.
         """
         found, todo = set[str](), [file]
+        texts = self._read.setdefault(file, set())
         while todo:
             path = todo.pop()
             if path in found:
@@ -114,14 +119,16 @@ class Chooser:
             found.add(path)
             if path.startswith("test/") and path.endswith(".py"):
                 todo += self._reacher.imports(path)
-                todo += self._reacher.beside(path)
+                beside = self._reacher.beside(path)
+                texts |= {each for each in beside if _is_product(each)}
+                todo += beside - texts
         return found
 
     def _names(self, changed: set[str]) -> set[str]:
         """Names that tests of the changed files have, and of the passes that import them."""
         passes = {path for path, imported in self._imported.items() if imported & changed}
         found = set()
-        for path in passes | {p for p in changed if p.split("/")[0] in PRODUCT}:
+        for path in passes | set(filter(_is_product, changed)):
             pure = PurePosixPath(path)
             found |= {f"test_{pure.stem}", f"test_{pure.parent.name}_{pure.stem}"}
             for dialect in _DIALECTS:
@@ -142,6 +149,10 @@ class Chooser:
             for fault in seeded(self._tree, PASSES, ROOMS)
             if ".py" in fault.check
         ]
+
+
+def _is_product(path: str) -> bool:
+    return path.split("/")[0] in PRODUCT
 
 
 def _around(test: str) -> tuple[str, str, str]:

@@ -24,6 +24,8 @@ FILES = {
     "test/unit/test_roller.py": "import small\n",
     "test/unit/test_own.py": "import other\n",
     "test/unit/test_guide.py": "open('docs/guide.md')\n",
+    "rcompiler/texts.py": "",
+    "test/unit/test_wording.py": "open('rcompiler/texts.py')\n",
     "test/e2e/test_fuse_axes.py": "import rcompiler\n",
     "test/e2e/test_network.py": "from rcompiler import compile_onnx\n",
     "test/mutants/pass_faults.py": f"""
@@ -62,6 +64,7 @@ def choose(tree, changed, seconds=(), budget=100.0, faults=False):
         ("rcompiler/passes/rtask_fuse_axes.py", {"test/e2e/test_fuse_axes.py": "named"}),
         ("test/support/other.py", {"test/unit/test_own.py": "changed"}),
         ("test/unit/test_own.py", {"test/unit/test_own.py": "changed"}),
+        ("rcompiler/texts.py", {"test/unit/test_wording.py": "reads"}),
         ("docs/guide.md", {"test/unit/test_guide.py": "changed"}),
         ("CHANGELOG.md", {}),
     ],
