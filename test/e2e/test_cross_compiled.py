@@ -15,6 +15,7 @@ from measurements._same_levels import levels
 from quantised_networks import products
 
 import rcompiler
+from rcompiler.codegen import microbench
 from rcompiler.codegen.assembly import assembly
 from rcompiler.device.cpu import detect_cpu, expected
 from rcompiler.device.host_flags import LEVELS
@@ -139,7 +140,7 @@ def test_the_measured_host_says_what_is_expected(capped, monkeypatch, tmp_path):
         compute = replace(device.compute, ghz=1.5, peaks=(("f32", 24.0),))
         return replace(device, compute=compute, measured=True, measurement=noted)
 
-    monkeypatch.setattr(host, "measure_host", measure)
+    monkeypatch.setattr(microbench, "measure_host", measure)
     base = host.target_device("cpu:v4+vnni")
     found = host.measured_device(base, tmp_path)
     here = detect_cpu()
@@ -154,7 +155,7 @@ def test_where_the_host_cannot_be_measured_the_default_figures_hold(capped, monk
     def fail(device):
         raise DeviceError("no")
 
-    monkeypatch.setattr(host, "measure_host", fail)
+    monkeypatch.setattr(microbench, "measure_host", fail)
     base = host.target_device("cpu:v4")
     with pytest.warns(host.DeviceWarning, match="default figures are used"):
         assert host.measured_device(base, tmp_path) is base

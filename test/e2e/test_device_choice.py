@@ -9,6 +9,7 @@ import pytest
 from levels import LOWER
 
 import rcompiler
+from rcompiler.codegen import microbench
 from rcompiler.device.cpu import cpu_device, detect_cpu
 from rcompiler.device.host_flags import LEVELS, host_flags
 from rcompiler.device.instruction_set import InstructionSet
@@ -37,7 +38,7 @@ def measuring(monkeypatch):
     """compile_onnx measures, in no time; the list gets one entry for each time."""
     calls = []
     monkeypatch.delenv("RC_DEVICE")
-    monkeypatch.setattr(host, "measure_host", lambda device: calls.append(1) or slow(device))
+    monkeypatch.setattr(microbench, "measure_host", lambda device: calls.append(1) or slow(device))
     return calls
 
 
@@ -179,7 +180,7 @@ def test_a_machine_that_cannot_be_measured_has_default_figures(
     def fail(device):
         raise error
 
-    monkeypatch.setattr(host, "measure_host", fail)
+    monkeypatch.setattr(microbench, "measure_host", fail)
     base = detect_cpu()
     with pytest.warns(host.DeviceWarning, match="default figures are used"):
         assert host.measured_device(base, tmp_path) is base
