@@ -47,7 +47,7 @@ def interpret_instead(monkeypatch, change=lambda text: text, then=()):
     """
 
     def compile_onnx(model, *, shapes, values, cache, target):
-        made = s3_of(model, shapes, values, target, then)
+        made = s3_of(model.proto(), shapes, values, target, then)
         return replace(made, text=change(made.text))
 
     monkeypatch.setattr(isolate, "compiler", lambda: compile_onnx)

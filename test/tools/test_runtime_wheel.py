@@ -23,7 +23,13 @@ MOST_BYTES = 400_000
 # What functions of it import, or only types are for, and it does not have: parts of the compiler.
 ABSENT = {
     *("codegen.assembly", "codegen.cuda_tools", "codegen.toolkit", "compile", "driver.isolate"),
-    *("driver.by_shape", "driver.model_source", "driver.warm_start", "frontend.load"),
+    *(
+        "driver.by_shape",
+        "driver.kept_bytes",
+        "driver.model_source",
+        "driver.warm_start",
+        "frontend.load",
+    ),
     *("emulator.driver", "profiler.storage", "rammer.timeline"),
     *("tools._debug_nodes", "tools._given_up", "tools._judge", "tools.models"),
 }

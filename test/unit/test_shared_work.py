@@ -239,6 +239,14 @@ def test_a_worker_that_had_more_memory_than_is_kept_ends_with_the_answer(telling
     assert asked(telling)[0] != asked(telling)[0]
 
 
+def test_memory_of_the_process_that_starts_a_worker_does_not_count(telling, monkeypatch):
+    """As it does for getrusage."""
+    held = b"x" * (300 << 20)
+    monkeypatch.setenv("MOST", str(200 << 20))
+    assert asked(telling)[0] == asked(telling)[0]
+    del held
+
+
 def test_a_worker_imports_nothing_from_the_folder_that_it_starts_in(telling, tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "struct.py").write_text("raise SystemExit(3)")
