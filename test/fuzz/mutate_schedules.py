@@ -119,15 +119,21 @@ def _numbers(line: str) -> list[re.Match[str]]:
         program = line.partition("value = ")[0]
         return [n for n in re.finditer(r"\d+", program) if not _means(program, n.start())]
     if _STATEMENT.match(line):
-        return [*_NUMBER.finditer(line.partition(" = ")[0])]
+        found = _NUMBER.finditer(line.partition(" = ")[0])
+        return [n for n in found if not _tells_a_part(line, n)]
     return []
 
 
+def _tells_a_part(line: str, number: re.Match[str]) -> bool:
+    """Whether a number of the schedule form tells which part of another buffer one is."""
+    return line[: number.start()].endswith(" at ") and line[number.end() :].startswith(" in ")
+
+
 def _means(line: str, at: int) -> bool:
-    """Whether the number at a column tells which part of which tensor of the caller a buffer is, or
-    is of the name of a buffer that a task reads or writes: a program of another one that fits is
-    another program, and as legal."""
+    """Whether the number at a column tells which part of which tensor of the caller, or of which
+    other buffer, a buffer is, or is of the name of a buffer that a task reads or writes: a program
+    of another one that fits is another program, and as legal."""
     if re.search(r"\bbuffers = \[[^\]]*$", line[:at]):
         return True
-    external = re.search(r'kind = "(input|output)"', line) is not None
-    return external and re.search(r"\b(index|offset) = $", line[:at]) is not None
+    of_another = re.search(r'kind = "(input|output)"|\balias_of = ', line) is not None
+    return of_another and re.search(r"\b(index|offset) = $", line[:at]) is not None

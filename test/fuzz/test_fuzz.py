@@ -354,6 +354,27 @@ def test_changes_of_a_schedule_leave_the_signature_alone():
     assert changed
 
 
+@pytest.mark.parametrize(
+    "line, part",
+    [
+        ("  temp op.view: 160xf16 at 640 in op", "at 640 in op"),
+        (
+            '"vdevice.buffer"() {alias_of = @op, bytes = 320 : i64, kind = "temp", offset = 640 : '
+            'i64, sym_name = "op.view", type = tensor<160xf16>} : () -> ()',
+            "offset = 640 :",
+        ),
+    ],
+)
+def test_changes_of_a_schedule_leave_the_parts_of_buffers_alone(line, part):
+    """Who reads another part of a buffer computes something else, and rightly so."""
+    from fuzz import mutate_schedules
+
+    own = line.replace(part, part.replace(" in op", "")).replace("alias_of = @op, ", "")
+    place = own.index("640")
+    assert place in [number.start() for number in mutate_schedules._numbers(own)]
+    assert line.index("640") not in [n.start() for n in mutate_schedules._numbers(line)]
+
+
 def test_changes_of_a_schedule_leave_the_names_of_buffers_alone():
     """With another buffer of that size a task computes something else, and rightly so."""
     import random
