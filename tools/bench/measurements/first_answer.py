@@ -28,7 +28,7 @@ from typing import Any
 
 from rcompiler.errors import CompilerError
 from rcompiler.tools._command import Command
-from rcompiler.tools._console import doing, positive, table
+from rcompiler.tools._console import doing, positive, report, table
 from rcompiler.tools._record import keep
 from rcompiler.tools._sources import resolve
 
@@ -37,8 +37,14 @@ _LIMIT_S = 900
 
 
 def _run(options: argparse.Namespace) -> int:
+    """Exit code 1: a model cannot be compiled or run; the others are measured all the same."""
+    rows, failed = [], []
     with tempfile.TemporaryDirectory(prefix="rc-first-answer-") as folder:
-        rows = [_measured(name, Path(folder), options) for name in options.models]
+        for name in options.models:
+            try:
+                rows.append(_measured(name, Path(folder), options))
+            except CompilerError as error:
+                failed.append(str(error))
     table(
         ["model", "cold", "CPU", "MiB", "warm", "rcx", "read", "onnxruntime", "warm / rcx"],
         [
@@ -54,9 +60,10 @@ def _run(options: argparse.Namespace) -> int:
         ],
     )
     cold = [row["cold"]["answer_s"] for row in rows]
-    print(f"cold: mean {statistics.mean(cold):.2f} s, greatest {max(cold):.2f} s")
-    keep(options, models=rows)
-    return 0
+    if cold:
+        print(f"cold: mean {statistics.mean(cold):.2f} s, greatest {max(cold):.2f} s")
+    keep(options, models=rows, failed=failed)
+    return report("first_answer", failed)
 
 
 def _shown(row: dict[str, Any], engine: str, figure: str) -> str:
