@@ -22,7 +22,9 @@ CPU = ("cpu",)
 
 
 def test_every_supported_operator_has_a_generator():
-    assert set(catalog.generators()) == set(catalog.supported())
+    # a block of the documents registers one of this domain, where the same process runs it first
+    supported = {key for key in catalog.supported() if key[1] != "com.example"}
+    assert set(catalog.generators()) == supported
 
 
 def made_by(key: tuple[str, str], tries: int = 40) -> Maker:

@@ -55,7 +55,8 @@ def _asked(folder: str, name: str) -> _socket.socket:
     data = len(request).to_bytes(8, "little") + request
     streams = array.array("i", [0, 1, 2])
     sent = connection.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
-    connection.sendall(data[sent:])
+    if sent < len(data):  # nothing is left to say to a server that has refused and gone
+        connection.sendall(data[sent:])
     return connection
 
 
