@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -34,11 +35,18 @@ def torchvision(module: str = "") -> Any:
     if spec is None or spec.origin is None:
         raise ImportError("torchvision is not installed")
     if "torchvision" not in sys.modules:
-        try:
-            torch.ops.load_library(str(Path(spec.origin).parent / "_C.so"))
-        except OSError:
+        if not _loaded(torch, Path(spec.origin).parent):
             _define(torch)
     return import_module("torchvision" + (f".{module}" if module else ""))
+
+
+def _loaded(torch: Any, folder: Path) -> bool:
+    """Whether torchvision's library can be loaded; its name is another one since 0.29."""
+    for name in ("_C.so", "_C_stable.so"):
+        with suppress(OSError):
+            torch.ops.load_library(str(folder / name))
+            return True
+    return False
 
 
 def _define(torch: Any) -> None:
