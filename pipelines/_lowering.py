@@ -64,6 +64,16 @@ class Lowering(Pipeline):
         """S2 -> S3: the rKernels of each rOperator."""
         return [RollerTile(policy=self.roller_policy, eus=self.eus)]
 
-    @abstractmethod
     def to_vdevice(self) -> list[Element]:
         """S3 -> S4: one schedule of all rTasks."""
+        return [*self.to_schedule(), *self.to_tasks()]
+
+    @abstractmethod
+    def to_schedule(self) -> list[Element]:
+        """The part of it that decides for all rKernels together."""
+
+    def to_tasks(self) -> list[Element]:
+        """The part of it after that, which makes of each rKernel what it would make of that one in
+        a module of its own, scheduled or not.
+        """
+        return []

@@ -85,8 +85,11 @@ class RcCpu(Lowering):
             RTaskGuard(),
         ]
 
-    def to_vdevice(self) -> list[Element]:
-        return [RammerSchedule(self.policy, self.eus, self.kernels, self.memory), RcTileKernels()]
+    def to_schedule(self) -> list[Element]:
+        return [RammerSchedule(self.policy, self.eus, self.kernels, self.memory)]
+
+    def to_tasks(self) -> list[Element]:
+        return [RcTileKernels()]
 
 
 def _cpu(target: str) -> Device:

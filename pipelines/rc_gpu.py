@@ -80,6 +80,6 @@ class RcGpu(Lowering):
             RTaskUpdateState(),
         ]
 
-    def to_vdevice(self) -> list[Element]:
+    def to_schedule(self) -> list[Element]:
         pinned = [VdevicePin(), VdevicePrefetch()] if self.device.is_nvidia else []
         return [RammerSchedule(self.policy, self.eus, self.kernels, self.memory), *pinned]

@@ -221,9 +221,11 @@ def compile_objects(
     """
     flags = repeat(optimize) if isinstance(optimize, bool) else iter(optimize)
     with Objects(target, cache=cache, jobs=jobs) as objects:
+        names = []
         for number, module in enumerate(modules):
-            objects.add(number, llvm_ir(module), optimize=next(flags))
-        return objects.all()
+            names.append(str(number))
+            objects.add(names[-1], llvm_ir(module), optimize=next(flags))
+        return objects.all(names)
 
 
 class Objects:
@@ -234,7 +236,7 @@ class Objects:
     ) -> None:
         """jobs: as for `compile_objects`."""
         self._target, self._cache = target, cache
-        self._keys: dict[int, str] = {}
+        self._keys: dict[str, str] = {}
         self._known: dict[str, bytes] = {}
         self._missing: dict[str, int] = {}
         self._emission = Emission(usable_cpus() if jobs is None else jobs)
@@ -245,26 +247,30 @@ class Objects:
     def __exit__(self, *_: object) -> None:
         self._emission.__exit__()
 
-    def add(self, number: int, text: str, *, optimize: bool = False) -> None:
+    def add(self, name: str, text: str, *, optimize: bool = False) -> None:
         """Compile a module of LLVM IR, or find it in the cache. By one thread at a time."""
         job = Job(text, self._target.cpu, self._target.features, optimize)
-        self._keys[number] = key = _key(job)
+        self._keys[name] = key = _key(job)
         if key in self._known or key in self._missing:
             return
         if self._cache and (code := self._cache.get(key)) is not None:
             self._known[key] = code
             return
-        self._missing[key] = number
+        self._missing[key] = number = len(self._missing)
         self._emission.submit(number, job)
 
-    def all(self) -> list[bytes]:
-        """In the order of their numbers. Raises CompilerError if LLVM rejects a module."""
-        codes = self._emission.results()
-        for key, number in self._missing.items():
+    def all(self, names: Iterable[str]) -> list[bytes]:
+        """Those of these names; nothing can be added afterwards. Raises CompilerError if LLVM
+        rejects one.
+        """
+        keys = [self._keys[name] for name in names]
+        missing = {key: self._missing[key] for key in keys if key in self._missing}
+        codes = self._emission.results(missing.values())
+        for key, number in missing.items():
             self._known[key] = codes[number]
             if self._cache:
                 self._cache.put(key, codes[number])
-        return [self._known[key] for _, key in sorted(self._keys.items())]
+        return [self._known[key] for key in keys]
 
 
 def _key(job: Job) -> str:

@@ -14,6 +14,7 @@ import hashlib
 import json
 import sys
 import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -26,7 +27,7 @@ import llvmlite.binding as llvm
 from rcompiler.errors import CompilerError
 from rcompiler.runtime.memory import address_space_limit, too_little_space
 from rcompiler.support.lru_cache import LruCache
-from rcompiler.support.workers import Worker, WorkerDied, Workers, serve_answers
+from rcompiler.support.workers import WorkerDied, Workers, serve_answers
 
 TRIPLE = "x86_64-unknown-linux-gnu"
 # Part of every cache key: raise it when a change here changes the machine code.
@@ -121,7 +122,7 @@ class Emission:
         self._drains: list[Future[None]] = []
         self._lock = threading.Lock()
         self._waiting = 0  # characters
-        self._results: dict[int, bytes] = {}
+        self._results: dict[int, bytes | CompilerError] = {}
 
     def __enter__(self) -> "Emission":
         return self
@@ -138,7 +139,7 @@ class Emission:
             self._results[number] = code
             return
         if self._processes < 1:
-            self._keep(number, job, emit(job))
+            self._make(number, job, emit)
             return
         self._todo.put((number, job))
         with self._lock:
@@ -147,28 +148,38 @@ class Emission:
         if len(self._drains) < self._processes and self._waiting >= enough:
             self._drains.append(self._pool.submit(self._drain))
 
-    def results(self) -> dict[int, bytes]:
-        """All objects by the numbers of their modules; nothing can be submitted afterwards.
+    def results(self, numbers: Iterable[int] | None = None) -> dict[int, bytes]:
+        """The objects of these modules, by default of all; nothing can be submitted afterwards.
 
         Raises:
-            CompilerError: LLVM rejects a module, or ends its process.
+            CompilerError: LLVM rejects one of them, or ends its process.
         """
         self._end()
         for drain in self._drains:
             drain.result()
-        return self._results
+        found = {}
+        for number in sorted(self._results) if numbers is None else numbers:
+            result = self._results[number]
+            if isinstance(result, CompilerError):
+                raise result
+            found[number] = result
+        return found
 
     def _drain(self) -> None:
-        with _WORKERS.borrow() as worker:
-            while (item := self._todo.get()) is not None:
-                number, job = item
-                self._keep(number, job, _ask(worker, job))
-                with self._lock:
-                    self._waiting -= job.weight
+        while (item := self._todo.get()) is not None:
+            number, job = item
+            self._make(number, job, _in_worker)
+            with self._lock:
+                self._waiting -= job.weight
 
-    def _keep(self, number: int, job: Job, code: bytes) -> None:
-        self._results[number] = code
-        _MADE.put(job.digest, code, len(code))
+    def _make(self, number: int, job: Job, make: Callable[[Job], bytes]) -> None:
+        """Who asks for a result is told of an error: it may be of a kernel that nobody runs."""
+        try:
+            self._results[number] = code = make(job)
+        except CompilerError as error:
+            self._results[number] = error
+        else:
+            _MADE.put(job.digest, code, len(code))
 
     def _end(self) -> None:
         for _ in self._drains:
@@ -193,10 +204,11 @@ def _answer(question: bytes) -> tuple[int, bytes]:
         return 1, str(error).encode()
 
 
-def _ask(worker: Worker, job: Job) -> bytes:
+def _in_worker(job: Job) -> bytes:
     """What `emit` does, in a worker process."""
     try:
-        status, reply = worker.ask(json.dumps(asdict(job)).encode())
+        with _WORKERS.borrow() as worker:
+            status, reply = worker.ask(json.dumps(asdict(job)).encode())
     except WorkerDied as died:
         if address_space_limit() is not None:
             raise too_little_space(f"code generation: LLVM ended{died.words}") from None

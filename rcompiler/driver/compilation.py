@@ -1,12 +1,13 @@
 """The whole lowering, top to bottom: S1 -> S2 -> S3 -> S4 -> code.
 
-Everything after S4 is made from the S4 text alone, so that a schedule edited by hand compiles the
-same way.
+Everything after S4 is a function of the S4 text alone, so that a schedule edited by hand compiles
+the same way. What of it is of one rKernel begins when that is constructed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,18 +15,17 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler import dialects
-from rcompiler.codegen import emit, veu
-from rcompiler.codegen.cpu import ObjectCache, Objects, Target
-from rcompiler.codegen.link import link
+from rcompiler.codegen import emit
+from rcompiler.codegen.cpu import ObjectCache, Target
 from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.model import Device
 from rcompiler.device.target import is_host, name_of
 from rcompiler.driver import kernel_code
 from rcompiler.driver.artifact_notes import describe
 from rcompiler.driver.collector import COLLECTOR
+from rcompiler.driver.cpu_image import CpuGeneration
 from rcompiler.driver.gpu_devices import is_emulated
 from rcompiler.driver.host import measured_device
-from rcompiler.driver.kernel_code import KernelCode, KernelCodes, gathered
 from rcompiler.driver.optional_passes import OptionalPasses
 from rcompiler.driver.provenance import Machine, provenance
 from rcompiler.driver.schedule_report import make_report
@@ -42,7 +42,7 @@ from rcompiler.passes.constants.model_context import ModelContext, context_of
 from rcompiler.passes.constants.storing import storage_of
 from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.passes.ir.clone import copy_module
-from rcompiler.passes.roller_tile import Decide, tile_operators
+from rcompiler.passes.roller_tile import Decide, RollerTile, tile_operators
 from rcompiler.passes.schedule.tables import (
     Indices,
     Tables,
@@ -206,20 +206,56 @@ class Compilation:
     ) -> list[Artifact]:
         self.to_rtask(module)
         self._texts.keep("rtask", module)
+        with self._generation(module, schedulers[0]) as generation:
+            self._construct(module, _ignore if generation is None else generation.expect)
+            self._texts.keep("rkernel", module)
+            return self._all_scheduled(module, schedulers, generation)
+
+    def _generation(
+        self, module: ir.Module, by: CompileOptions
+    ) -> AbstractContextManager[CpuGeneration | None]:
+        """Code that is made while kernels are constructed and scheduled: of GPUs it is not, as what
+        is pinned for a schedule changes kernels.
+        """
+        if not self._base.is_cpu:
+            return nullcontext()
+        return self._begun(module, self.lowering(by).to_tasks())
+
+    @contextmanager
+    def _begun(self, module: ir.Module, tile: Sequence[Element]) -> Iterator[CpuGeneration]:
+        folder = self._options.cache
+        cache = ObjectCache(folder) if folder is not None else None
+        generation = CpuGeneration(module, self._llvm_target(), cache, tile)
+        with generation.begun():
+            yield generation
+
+    def _construct(self, module: ir.Module, built: Callable[[ir.Operation], None]) -> None:
+        """S2 -> S3. built: told of the preferred kernel of each rOperator."""
         if self._options.tune == "kernels":
-            self._tune(module)
-        else:
-            self._run(module, self.lowering(self._options).to_rkernel())
-        self._texts.keep("rkernel", module)
+            self._tune(module, built)
+            return
+        [tile] = self.lowering(self._options).to_rkernel()
+        assert isinstance(tile, RollerTile)
+        self.steps.begin(tile.name())
+        with self.optional.running(tile, module.operation):
+            tile_operators(module.operation, tile.chooser(module.operation), built)
+
+    def _all_scheduled(
+        self,
+        module: ir.Module,
+        schedulers: Sequence[CompileOptions],
+        generation: CpuGeneration | None,
+    ) -> list[Artifact]:
+        """S3 -> code by each scheduler. generation: of the first one."""
         found = []
-        for by in schedulers:
+        for number, by in enumerate(schedulers):
             # of several, each schedules a copy
             copy = module if len(schedulers) == 1 else copy_module(module)
             # an EU of a GPU runs one block or more, or none of any schedule
             may_not_fit = by.or_wave and not self._base.is_cpu and by.eus > self.device.eus
             spare = copy_module(copy) if may_not_fit else None
             try:
-                made = self._scheduled(copy, by)
+                made = self._scheduled(copy, by, None if number else generation)
                 own = isinstance(by.policy, OwnPolicy)
                 found.append(noted(made, f"scheduled by policy '{by.policy}'") if own else made)
             except TooManyBlocks as error:
@@ -230,7 +266,7 @@ class Compilation:
                 found.append(noted(launched, note))
         return found
 
-    def _tune(self, module: ir.Module) -> None:
+    def _tune(self, module: ir.Module, built: Callable[[ir.Operation], None]) -> None:
         """S2 -> S3 by measuring, in place of the pass that asks the cost model."""
         from rcompiler.profiler.tuner import kernel_tuner
 
@@ -244,47 +280,52 @@ class Compilation:
             options.roller_policy,
             options.eus or None,
         ) as tuner:
-            tile_operators(module.operation, tuner.decide)
+            tile_operators(module.operation, tuner.decide, built)
 
-    def _scheduled(self, module: ir.Module, by: CompileOptions) -> Artifact:
-        """An S3 module as `by` schedules it; it becomes S4, and code."""
+    def _scheduled(
+        self, module: ir.Module, by: CompileOptions, generation: CpuGeneration | None = None
+    ) -> Artifact:
+        """An S3 module as `by` schedules it; it becomes S4, and code. generation: of its code,
+        where that has begun.
+        """
         pooled = [] if self._pool is None else [VdevicePoolWeights()]
-        self._run(module, [*self.lowering(by).to_vdevice(), *pooled])
-        return self.from_schedule(module, by)
+        lowering = self.lowering(by)
+        self._run(module, [*lowering.to_schedule(), *pooled])
+        if not self._base.is_cpu:
+            return self.from_schedule(module, by)
+        if generation is not None:
+            return self._for_cpu(module, by, generation)
+        with self._begun(module, lowering.to_tasks()) as generation:
+            return self._for_cpu(module, by, generation)
 
     def from_schedule(self, module: ir.Module, scheduler: CompileOptions) -> Artifact:
         """S4 -> code; the module's context is a ModelContext with its arrays."""
-        self._texts.keep("vdevice", module)
-        make = self._for_cpu if self._base.is_cpu else self._for_gpu
-        return make(module, scheduler)
+        if not self._base.is_cpu:
+            return self._for_gpu(module, scheduler)
+        with self._begun(module, ()) as generation:
+            return self._for_cpu(module, scheduler, generation)
 
-    def _for_cpu(self, module: ir.Module, scheduler: CompileOptions) -> Artifact:
-        cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
+    def _for_cpu(
+        self, module: ir.Module, scheduler: CompileOptions, generation: CpuGeneration
+    ) -> Artifact:
         target = self._llvm_target()
-        with Objects(target, cache=cache) as objects:
-            objects.add(-1, veu.module_ir())
-
-            def made(number: int, code: KernelCode) -> None:
-                objects.add(number, code.llvm_ir)
-
-            codes = KernelCodes(module, [("llvm", VdeviceToCpu())], made)
-            with codes.begun():
-                tables, weights = self._proved(module)
-                notes = *self._notes, *context_of(module.operation).notes
-                report = make_report(module.operation, tables, self.device).noted(*notes)
-                self._texts.add(REPORT, report.to_json())
-                self.steps.begin(VdeviceToCpu.name())
-                functions = gathered(codes.finish(), "llvm").values()
-                self._texts.add("llvm", "\n".join(["module {", *functions, "}\n"]))
-            self.steps.begin("object")
-            found = objects.all()
-        self.steps.begin("link")
+        self.steps.begin(VdeviceToCpu.name())
+        functions = generation.write(module)
+        self._texts.keep("vdevice", module)
+        tables, weights = self._proved(module)
+        notes = *self._notes, *context_of(module.operation).notes
+        report = make_report(module.operation, tables, self.device).noted(*notes)
+        self._texts.add(REPORT, report.to_json())
+        self._texts.add("llvm", functions)
+        self.steps.begin("object")
+        image = generation.image(module)
         machine = Machine(target.name, "cpu", target.cpu, target.features, tuple(target.required))
-        return self._artifact(link(found), machine, tables, weights, scheduler)
+        return self._artifact(image, machine, tables, weights, scheduler)
 
     def _for_gpu(self, module: ir.Module, scheduler: CompileOptions) -> Artifact:
         from rcompiler.driver.gpu_image import GpuGeneration
 
+        self._texts.keep("vdevice", module)
         generation = GpuGeneration(module)
         with generation.begun():
             tables, weights = self._proved(module)
@@ -388,6 +429,10 @@ class Compilation:
         name = element.partition("{")[0]
         if find(name) is not None:
             self.steps.begin(name)
+
+
+def _ignore(kernel: ir.Operation) -> None:
+    """Told of a kernel that nothing is made of yet."""
 
 
 def _tensor(told: TensorInfo) -> Tensor:

@@ -31,7 +31,8 @@ from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.gpu.fixups import hide
 from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
 from rcompiler.passes.gpu_to_rocdl import GpuToRocdl
-from rcompiler.passes.ir.module_device import device_of
+from rcompiler.passes.ir.module_device import attribute_of, device_of
+from rcompiler.passes.ir.operators import ops_in_module
 from rcompiler.passes.schedule.program_ir import most_pinned, read_kernels
 from rcompiler.passes.vdevice_to_gpu import VdeviceToGpu, vendor_of
 from rcompiler.runtime.gpu.image import GpuImage, boxes_of
@@ -83,13 +84,16 @@ class GpuGeneration:
         self._lower = (GpuToNvvm if self._in_parts else GpuToRocdl)(device.level_name)
         write = VdeviceToGpu(entry=False, pinned=self._pinned)
         stages = [("gpu", write), ("llvm", self._lower)]
-        self._codes = KernelCodes(module, stages, self._made)
+        self._codes = KernelCodes(attribute_of(module.operation), stages, self._made)
+        self._kernels = ops_in_module(module.operation, "rtask.kernel")
         self._parts = PtxParts(device.level_name)
 
     @contextmanager
     def begun(self) -> Iterator[None]:
         """Inside of the context code is made, also before `finish`."""
         with self._parts, self._codes.begun():
+            for kernel in self._kernels:
+                self._codes.expect(kernel)
             yield
 
     def finish(self, blocks: int, *, machine_code: bool, begin: Callable[[str], None]) -> GpuCode:
@@ -99,7 +103,7 @@ class GpuGeneration:
         Raises CompilerError, and as `check_resident`.
         """
         begin(VdeviceToGpu.name())
-        codes = self._codes.finish()
+        codes = self._codes.finish(self._kernels)
         begin(self._lower.name())
         with self._context, ir.Location.unknown(self._context):
             shared = max((shared_bytes(code.attributes) for code in codes), default=0)
@@ -135,9 +139,9 @@ class GpuGeneration:
         image = GpuImage(made.text, made.machine, chip, ENTRY, threads, shared, boxes, self._pinned)
         return GpuCode(image, stages, made)
 
-    def _made(self, number: int, code: KernelCode) -> None:
+    def _made(self, name: str, code: KernelCode) -> None:
         if self._in_parts:
-            self._parts.add(number, code.llvm_ir)
+            self._parts.add(self._names.index(name), code.llvm_ir)
 
     def _nvidia(self, main: ir.Module, machine_code: bool, begin: Callable[[str], None]) -> Made:
         begin("ptx")

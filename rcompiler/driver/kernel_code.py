@@ -1,9 +1,9 @@
-"""The code of the rKernels of a schedule, made by two processes at the same time.
+"""The code of rKernels, made by two processes at the same time while others are still constructed.
 
-Writing and lowering a kernel is work of one thread: it is Python, and a context of MLIR is not for
-two. The other process gets kernels as text, and gives back the texts that this one would have made.
-What this process had made of the same text is not made again: the plans of a model, its buckets and
-its layers have most kernels in common.
+Tiling, writing and lowering a kernel is work of one thread: it is Python, and a context of MLIR is
+not for two. The other process gets kernels as text, as soon as they are likely to be scheduled, and
+gives back the texts that this one would have made. What this process had made of the same text is
+not made again: the plans of a model, its buckets and its layers have most kernels in common.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
@@ -22,9 +22,10 @@ from rcompiler import dialects
 from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.driver.shared_work import SharedWork
 from rcompiler.errors import CompilerError
-from rcompiler.passes import Pass
-from rcompiler.passes._pipeline_text import runner
-from rcompiler.passes.ir.module_device import ATTRIBUTE, attribute_of
+from rcompiler.passes import Element, Pass
+from rcompiler.passes._pipeline_text import read, runner
+from rcompiler.passes.ir.clone import copy_module
+from rcompiler.passes.ir.module_device import ATTRIBUTE
 from rcompiler.support.lru_cache import LruCache
 from rcompiler.support.workers import Workers, can_help, serve_answers
 
@@ -39,10 +40,12 @@ _LONG = 100  # ops of an S1 module that take as long as one more kernel until th
 class KernelCode:
     """An rKernel as a module of its own; a gpu.module for a GPU.
 
+    kernel: the rtask.kernel that the code is of, as text: its body is that of one rTask on CPUs.
     stages: by their names, the texts of the functions (and global variables), by name. attributes:
     those of the gpu.module at the first stage, as text. llvm_ir: the module for LLVM.
     """
 
+    kernel: str
     stages: dict[str, dict[str, str]]
     attributes: dict[str, str]
     llvm_ir: str
@@ -51,7 +54,7 @@ class KernelCode:
     def size(self) -> int:
         """Characters."""
         texts = [text for stage in self.stages.values() for text in stage.values()]
-        return sum(map(len, [*texts, *self.attributes.values(), self.llvm_ir]))
+        return sum(map(len, [self.kernel, *texts, *self.attributes.values(), self.llvm_ir]))
 
 
 Stage = tuple[str, Pass | str]  # its name, and the pass that leads to it, or its text
@@ -82,92 +85,137 @@ def prepare(module: ir.Module) -> None:
 
 
 class KernelCodes:
-    """The code of all rKernels of a module."""
+    """The code of the rKernels of a model by their names, which say what they compute and how."""
 
     def __init__(
-        self, module: ir.Module, stages: Sequence[Stage], done: Callable[[int, KernelCode], None]
+        self,
+        device: ir.Attribute,
+        stages: Sequence[Stage],
+        done: Callable[[str, KernelCode], None],
+        *,
+        tile: Sequence[Element] = (),
     ) -> None:
-        """stages: what makes the code of a module with one rKernel, which is for the device that
-        this one is for. done: gets that code, with the number of the kernel, in any order, from one
-        thread at a time.
+        """device: what the kernels are for. tile: the passes that lead to the `kernel` of a code.
+        stages: what makes the code of a module with one rKernel then. done: gets each code with the
+        name of its kernel, in any order, from one thread at a time; also of kernels that are not
+        scheduled in the end.
         """
-        self._device = attribute_of(module.operation)
-        self._device_text = str(self._device)
-        ops = [view.operation for view in module.body.operations]
-        self._kernels = [op for op in ops if op.name == "rtask.kernel"]
-        self._generator = _Generator(stages, module.context)
-        self._codes: dict[int, KernelCode] = {}
-        self._questions: dict[int, bytes] = {}
+        self._device, self._device_text = device, str(device)
+        self._generator = _Generator(tile, stages, device.context)
+        self._codes: dict[str, KernelCode] = {}
+        self._questions: dict[str, bytes] = {}
+        self._made_here: dict[str, ir.Module] = {}
+        self._kernels = self._ops = 0  # that the other process may make, and in their bodies
         self._tell = done
-        self._work = SharedWork(len(self._kernels), self._here, _read, self._done)
+        self._work: SharedWork[KernelCode] = SharedWork(_WORKERS, _read, self._done)
 
     def begun(self) -> AbstractContextManager[None]:
         """Inside of the context the other process makes code, if there is enough to make."""
-        if not self._enough(range(len(self._kernels))):
-            return nullcontext()
-        for number in range(len(self._kernels)):
-            if (code := _MADE.get(self._key(number))) is not None:
-                self._work.found(number, code)
-        left = [number for number in range(len(self._kernels)) if number not in self._codes]
-        if not self._enough(left):
-            return nullcontext()
-        return self._work.begun(_WORKERS, list(map(self._question, range(len(self._kernels)))))
+        return self._work.begun()
 
-    def _enough(self, numbers: Sequence[int]) -> bool:
-        """Whether these kernels are worth the other process."""
-        blocks = (self._kernels[number].regions[0].blocks[0] for number in numbers)
-        ops = sum(len(block.operations) for block in blocks)
-        return _worth_a_process(max(len(numbers), ops // _OPS))
+    def expect(self, kernel: ir.Operation) -> None:
+        """The other process may make the code of an rtask.kernel from now on."""
+        name = symbol(kernel)
+        if not can_help() or name in self._codes:
+            return
+        if (code := _MADE.get(self._key(kernel))) is not None:
+            self._work.found(name, code)
+            return
+        self._work.add(name, self._question(kernel))
+        self._kernels += 1
+        self._ops += len(kernel.regions[0].blocks[0].operations)
+        if _worth_a_process(max(self._kernels, self._ops // _OPS)):
+            self._work.start()
 
-    def finish(self) -> list[KernelCode]:
-        """Make what is left; the code of all, in their order.
+    def finish(self, kernels: Sequence[ir.Operation]) -> list[KernelCode]:
+        """Make what is left; the code of these kernels, in their order.
 
         Raises CompilerError where no code can be made of a kernel.
         """
-        self._work.finish()
-        return [code for _, code in sorted(self._codes.items())]
+        ops = {symbol(op): op for op in kernels}
+        self._work.finish(list(ops), lambda name: self._here(ops[name]))
+        return [self._codes[name] for name in ops]
 
-    def _question(self, number: int) -> bytes:
+    def put(self, kernels: Sequence[ir.Operation]) -> None:
+        """Let the kernels whose code was made take the places of these, which they were made of."""
+        texts = [self._codes[n].kernel for n in map(symbol, kernels) if n not in self._made_here]
+        parsed = ir.Module.parse("\n".join(texts), self._device.context)
+        others = iter(list(parsed.body.operations))
+        for op in kernels:
+            own = self._made_here.pop(symbol(op), None)
+            made = next(others) if own is None else own.body.operations[0]
+            made.operation.move_before(op)
+            op.erase()
+
+    def _question(self, kernel: ir.Operation) -> bytes:
         """All that decides the code of a kernel, as the other process is asked for it."""
-        if number not in self._questions:
-            text = self._kernels[number].get_asm(assume_verified=True)
-            self._questions[number] = _question(self._generator.stages, self._device_text, text)
-        return self._questions[number]
+        name = symbol(kernel)
+        if name not in self._questions:
+            # in a scope of its own: else all values of the module are numbered for each kernel
+            text = kernel.get_asm(use_local_scope=True, assume_verified=True)
+            self._questions[name] = self._generator.question(self._device_text, text)
+        return self._questions[name]
 
-    def _key(self, number: int) -> str:
-        return hashlib.sha256(self._question(number)).hexdigest()
+    def _key(self, kernel: ir.Operation) -> str:
+        return hashlib.sha256(self._question(kernel)).hexdigest()
 
-    def _here(self, number: int) -> KernelCode:
-        if (code := _MADE.get(self._key(number))) is not None:
+    def _here(self, kernel: ir.Operation) -> KernelCode:
+        if (code := _MADE.get(self._key(kernel))) is not None:
             return code
-        kernel = self._kernels[number]
         alone = ir.Module.create(ir.Location.unknown(kernel.context))
         with ir.InsertionPoint(alone.body):
             kernel.clone()
-        return self._generator.code(alone, self._device)
+        return self._generator.code(alone, self._device, self._keep)
 
-    def _done(self, number: int, code: KernelCode) -> None:
-        self._codes[number] = code
-        _MADE.put(self._key(number), code, code.size)
-        self._tell(number, code)
+    def _keep(self, tiled: ir.Module) -> None:
+        """A kernel that was made in this process need not be parsed."""
+        self._made_here[symbol(tiled.body.operations[0].operation)] = copy_module(tiled)
+
+    def _done(self, name: str, code: KernelCode) -> None:
+        self._codes[name] = code
+        _MADE.put(hashlib.sha256(self._questions[name]).hexdigest(), code, code.size)
+        self._tell(name, code)
 
 
 class _Generator:
     """Pipelines from modules with one rKernel to code."""
 
-    def __init__(self, stages: Sequence[Stage], context: ir.Context) -> None:
-        self.stages, self.context = tuple(stages), context
+    def __init__(
+        self, tile: Sequence[Element], stages: Sequence[Stage], context: ir.Context
+    ) -> None:
+        self._tile, self._stages, self._context = tuple(tile), tuple(stages), context
+
+    def question(self, device: str, kernel: str) -> bytes:
+        """What the other process makes the same code of."""
+        stages = [(name, str(step)) for name, step in self._stages]
+        tile = ",".join(map(str, self._tile))
+        return json.dumps([tile, stages, device, kernel]).encode()
+
+    @cached_property
+    def _tiled(self) -> Callable[[ir.Module], None]:
+        return runner(self._tile, self._context, verify=False)
 
     @cached_property
     def _steps(self) -> list[tuple[str, Callable[[ir.Module], None]]]:
         return [
-            (stage, runner(step if isinstance(step, str) else [step], self.context))
-            for stage, step in self.stages
+            (stage, runner(step if isinstance(step, str) else [step], self._context))
+            for stage, step in self._stages
         ]
 
-    def code(self, module: ir.Module, device: ir.Attribute) -> KernelCode:
-        """device: what the module is for. Raises CompilerError."""
+    def code(
+        self,
+        module: ir.Module,
+        device: ir.Attribute,
+        keep: Callable[[ir.Module], None] = lambda tiled: None,
+    ) -> KernelCode:
+        """device: what the module is for. keep: gets it when its body is tiled. Raises
+        CompilerError.
+        """
         module.operation.attributes[ATTRIBUTE] = device
+        if self._tile:
+            self._tiled(module)
+            keep(module)
+        _, kernel = _named_text(module.body.operations[0])
         stages: dict[str, dict[str, str]] = {}
         attributes: dict[str, str] = {}
         for stage, run in self._steps:
@@ -176,7 +224,7 @@ class _Generator:
             if holder.name == "gpu.module" and not stages:
                 attributes = {name: str(value) for name, value in holder.attributes.items()}
             stages[stage] = dict(map(_named_text, holder.regions[0].blocks[0].operations))
-        return KernelCode(stages, attributes, llvm_ir(holder))
+        return KernelCode(kernel, stages, attributes, llvm_ir(holder))
 
 
 def _holder(module: ir.Module) -> ir.Operation:
@@ -186,8 +234,12 @@ def _holder(module: ir.Module) -> ir.Operation:
 
 
 def _named_text(view: ir.OpView) -> tuple[str, str]:
-    op = view.operation
-    return ir.StringAttr(op.attributes["sym_name"]).value, op.get_asm(assume_verified=True)
+    return symbol(view.operation), view.operation.get_asm(assume_verified=True)
+
+
+def symbol(op: ir.Operation) -> str:
+    """The name of a kernel or function."""
+    return ir.StringAttr(op.attributes["sym_name"]).value
 
 
 def _worth_a_process(kernels: int) -> bool:
@@ -195,17 +247,13 @@ def _worth_a_process(kernels: int) -> bool:
 
 
 # -- the other process
-def _question(stages: Sequence[Stage], device: str, kernel: str) -> bytes:
-    return json.dumps([[(name, str(step)) for name, step in stages], device, kernel]).encode()
-
-
 def _read(answer: bytes) -> KernelCode:
     return KernelCode(**json.loads(answer))
 
 
 def serve() -> None:
-    """The other process: stages, the device and a kernel for each question; the code, or the text
-    of an error.
+    """The other process: passes, stages, the device and a kernel for each question; the code, or
+    the text of an error.
     """
     for dialect in _DIALECTS:
         import_module(f"torch_mlir.dialects.{dialect}")
@@ -214,10 +262,13 @@ def serve() -> None:
         generators: dict[str, _Generator] = {}
 
         def answer(question: bytes) -> tuple[int, bytes]:
-            stages, device, kernel = json.loads(question)
-            generator = generators.setdefault(str(stages), _Generator(stages, context))
+            tile, stages, device, kernel = json.loads(question)
+            key = f"{tile} {stages}"
+            if key not in generators:
+                generators[key] = _Generator(read(tile), stages, context)
             try:
-                code = generator.code(ir.Module.parse(kernel), ir.Attribute.parse(device))
+                module, made_for = ir.Module.parse(kernel), ir.Attribute.parse(device)
+                code = generators[key].code(module, made_for)
             except (CompilerError, ir.MLIRError) as error:
                 return 1, str(error).encode()
             return 0, json.dumps(asdict(code)).encode()

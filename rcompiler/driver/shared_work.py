@@ -1,9 +1,8 @@
-"""A list of equal work, done by this process and by a worker process at the same time."""
+"""Equal pieces of work, done by this process and by a worker process at the same time."""
 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Generic, TypeVar
@@ -16,88 +15,119 @@ _STOP_S = 0.1
 
 
 class SharedWork(Generic[_T]):
-    """Pieces that a worker and this process take from one list, each the next one.
+    """Pieces by name that a worker takes as they come, and this process when it needs them.
 
     What the worker does not do, for whatever reason, this process does: the results are the same.
     """
 
     def __init__(
-        self,
-        count: int,
-        here: Callable[[int], _T],
-        read: Callable[[bytes], _T],
-        done: Callable[[int, _T], None],
+        self, workers: Workers, read: Callable[[bytes], _T], done: Callable[[str, _T], None]
     ) -> None:
-        """here: does a piece, by its number. read: the same of what a worker answered. done: gets
-        every result once, in any order, from one thread at a time.
+        """read: the result of what a worker answered. done: gets every result once, in any order,
+        from one thread at a time.
         """
-        self._here, self._read, self._done = here, read, done
-        self._left = deque(range(count))
-        self._missing = set(range(count))
+        self._workers, self._read, self._done = workers, read, done
+        self._waiting: dict[str, bytes] = {}  # the questions that nobody has taken, in their order
+        self._taken: set[str] = set()  # by the worker, who has not answered
+        self._finished: set[str] = set()
+        self._over = False
         self._changed = threading.Condition()
+        self._stack = ExitStack()
+        self._started = False
 
     @contextmanager
-    def begun(self, workers: Workers, questions: Sequence[bytes]) -> Iterator[None]:
-        """Inside of the context a worker takes part. questions: one for each piece."""
-        with ExitStack() as stack:
-            try:
-                worker = stack.enter_context(workers.borrow())
-            except OSError:  # no process can be started
-                yield
-                return
-            other = threading.Thread(target=self._ask, args=(worker, questions), daemon=True)
-            other.start()
-            try:
-                yield
-            finally:
-                self._left.clear()
-                other.join(_STOP_S)
-                if other.is_alive():
-                    worker.kill()  # nobody waits for what it is at
-                    other.join()
+    def begun(self) -> Iterator[None]:
+        """Inside of the context a worker may take part."""
+        with self._stack:
+            yield
 
-    def found(self, number: int, result: _T) -> None:
-        """A result that was there already; told before any work begins."""
-        self._left.remove(number)
-        self._deliver(number, result)
+    def add(self, name: str, question: bytes) -> None:
+        """One more piece, which a worker that takes part may do from now on."""
+        with self._changed:
+            self._waiting[name] = question
+            self._changed.notify_all()
 
-    def finish(self) -> None:
-        """Do what is left; every result is there when this returns. Raises as `here`."""
-        while self._missing:
-            number = self._take()
-            if number is None and not self._something_comes():
-                with self._changed:  # it may have come just now
-                    number = min(self._missing, default=None)
-            if number is not None:
-                self._deliver(number, self._here(number))
-
-    def _take(self) -> int | None:
+    def start(self) -> None:
+        """Let a worker take part, until the context is left."""
+        if self._started:
+            return
+        self._started = True
         try:
-            return self._left.popleft()
-        except IndexError:
-            return None
+            worker = self._stack.enter_context(self._workers.borrow())
+        except OSError:  # no process can be started
+            return
+        other = threading.Thread(target=self._ask, args=(worker,), daemon=True)
+        other.start()
+        self._stack.callback(self._stop, worker, other)
 
-    def _something_comes(self) -> bool:
-        """Wait for the worker; False if it takes too long."""
+    def found(self, name: str, result: _T) -> None:
+        """A result that was there already."""
+        self._deliver(name, result)
+
+    def finish(self, names: Sequence[str], here: Callable[[str], _T]) -> None:
+        """Do what is left of these pieces, and leave the others: every result of theirs is there
+        when this returns. here: does a piece; what it raises, this does.
+        """
         with self._changed:
-            return not self._missing or bool(self._left) or self._changed.wait(_PATIENCE_S)
+            for name in self._waiting.keys() - set(names):
+                del self._waiting[name]
+        for name in names:
+            if self._is_mine(name):
+                self._deliver(name, here(name))
+        for name in names:
+            if not self._comes(name):
+                self._deliver(name, here(name))
 
-    def _deliver(self, number: int, result: _T) -> None:
+    def _is_mine(self, name: str) -> bool:
+        """Whether nobody is at a piece, which is taken then."""
         with self._changed:
-            if number in self._missing:
-                self._done(number, result)
-                self._missing.remove(number)
-                self._changed.notify()
+            self._waiting.pop(name, None)
+            return name not in self._taken and name not in self._finished
 
-    def _ask(self, worker: Worker, questions: Sequence[bytes]) -> None:
-        while (number := self._take()) is not None:
+    def _comes(self, name: str) -> bool:
+        """Wait for what the worker is at; False if it takes too long, or is not done there."""
+        with self._changed:
+            self._changed.wait_for(lambda: name not in self._taken, _PATIENCE_S)
+            return name in self._finished
+
+    def _deliver(self, name: str, result: _T) -> None:
+        with self._changed:
+            self._taken.discard(name)
+            if name not in self._finished:
+                self._done(name, result)
+                self._finished.add(name)
+            self._changed.notify_all()
+
+    # -- the worker's side
+    def _ask(self, worker: Worker) -> None:
+        while (piece := self._next()) is not None:
+            name, question = piece
             try:
-                status, answer = worker.ask(questions[number])
+                status, answer = worker.ask(question)
             except (WorkerDied, OSError):
                 status, answer = 1, b""
             if status:
                 with self._changed:
-                    self._left.append(number)
-                    self._changed.notify()
+                    self._taken.discard(name)
+                    self._changed.notify_all()
                 return
-            self._deliver(number, self._read(answer))
+            self._deliver(name, self._read(answer))
+
+    def _next(self) -> tuple[str, bytes] | None:
+        """The first piece that nobody has taken; None when there will be none."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._over)
+            if self._over:
+                return None
+            name = next(iter(self._waiting))
+            self._taken.add(name)
+            return name, self._waiting.pop(name)
+
+    def _stop(self, worker: Worker, other: threading.Thread) -> None:
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+        other.join(_STOP_S)
+        if other.is_alive():
+            worker.kill()  # nobody waits for what it is at
+            other.join()

@@ -84,6 +84,10 @@ class RollerTile(Pass):
         return Variant(self.score, self.pad_banks, self.tensor_core)
 
     def run(self, module: ir.Operation) -> None:
+        tile_operators(module, self.chooser(module))
+
+    def chooser(self, module: ir.Operation) -> Decide:
+        """Who decides for the device of a module."""
         on = attached(module)
         eus, variant = self.eus or None, self._variant
 
@@ -93,7 +97,7 @@ class RollerTile(Pass):
             )
             return found[: self.candidates]
 
-        tile_operators(module, choose)
+        return choose
 
 
 @dataclass(frozen=True)
@@ -242,21 +246,28 @@ _DECIDED: LruCache[tuple[Decision, ...]] = LruCache(16 << 20)  # bytes
 Decide = Callable[[Body], list[Decision]]
 
 
-def tile_operators(module: ir.Operation, choose: Decide) -> None:
+def tile_operators(
+    module: ir.Operation,
+    choose: Decide,
+    built: Callable[[ir.Operation], None] = lambda preferred: None,
+) -> None:
     """Build the kernels that `choose` wants for every rOperator, the preferred first.
 
-    It is asked once for operators with equal bodies.
+    It is asked once for operators with equal bodies. built: told of the preferred kernel of each.
     """
-    built: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     known: dict[Hashable, list[str]] = {}
     for op in operators(module):
         key = structure(op)
         lookups.note(known=key in known)
         if key not in known:
             with body_of(op) as body:
-                if body.signature not in built:
-                    built[body.signature] = _build_kernels(body, choose(body))
-                known[key] = built[body.signature]
+                if body.signature not in names:
+                    kernels = _build_kernels(body, choose(body))
+                    names[body.signature] = list(kernels)
+                    for preferred in list(kernels.values())[:1]:
+                        built(preferred)
+                known[key] = names[body.signature]
         symbols = [ir.FlatSymbolRefAttr.get(n, op.context) for n in known[key]]
         op.attributes["kernels"] = ir.ArrayAttr.get(symbols, op.context)
 
@@ -298,15 +309,14 @@ def kernel_symbol(signature: str, decision: Decision) -> str:
     return "k_" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _build_kernels(operator: Body, decisions: list[Decision]) -> list[str]:
-    """The names of the kernels."""
-    names = []
+def _build_kernels(operator: Body, decisions: list[Decision]) -> dict[str, ir.Operation]:
+    """The kernels by their names."""
+    kernels: dict[str, ir.Operation] = {}
     for decision in decisions:
         name = kernel_symbol(operator.signature, decision)
-        if name not in names:
-            names.append(name)
-            operator.build_kernel(name, decision)
-    return names
+        if name not in kernels:
+            kernels[name] = operator.build_kernel(name, decision).operation
+    return kernels
 
 
 def canonical_signature(kernel: rtask.KernelOp) -> str:

@@ -12,6 +12,7 @@ from rcompiler.device.cpu import cpu_device
 from rcompiler.driver import kernel_code
 from rcompiler.driver.kernel_code import KernelCodes
 from rcompiler.errors import CompilerError
+from rcompiler.passes.ir.module_device import attribute_of
 from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.support import workers
@@ -99,9 +100,9 @@ def lowered(monkeypatch):
     found = []
     code = kernel_code._Generator.code
 
-    def noted(self, module, device):
+    def noted(self, module, device, keep):
         found.append(str(module))
-        return code(self, module, device)
+        return code(self, module, device, keep)
 
     monkeypatch.setattr(kernel_code._Generator, "code", noted)
     monkeypatch.setattr(workers, "usable_cpus", lambda: 1)
@@ -147,8 +148,11 @@ def test_a_kernel_without_code_is_the_same_error(monkeypatch, cores):
     with dialects.load(ir.Context()), ir.Location.unknown():
         module = ir.Module.parse(_KERNEL)
         VdeviceAttachDevice(cpu_device("v3")).run(module.operation)
-        codes = KernelCodes(module, [("llvm", VdeviceToCpu())], lambda number, code: None)
+        device, stages = attribute_of(module.operation), [("llvm", VdeviceToCpu())]
+        codes = KernelCodes(device, stages, lambda name, code: None)
+        kernel = module.body.operations[0].operation
         with pytest.raises(CompilerError, match="a constant tensor of an rTask body"):
             with codes.begun():
+                codes.expect(kernel)
                 time.sleep(1)  # the other process tries first
-                codes.finish()
+                codes.finish([kernel])

@@ -57,23 +57,33 @@ def workers(tmp_path, monkeypatch):
 class Pieces:
     """Shared work on words: upper case, with a mark for those that were done here."""
 
-    def __init__(self, words, here_s=0.0):
+    def __init__(self, workers, words, here_s=0.0):
         self.words, self.results, self._here_s = words, {}, here_s
-        self.work = SharedWork(len(words), self._here, bytes.decode, self._done)
-        self.questions = [word.encode() for word in words]
+        self.work = SharedWork(workers, bytes.decode, self._done)
 
-    def _here(self, number):
+    @contextmanager
+    def begun(self):
+        with self.work.begun():
+            for word in self.words:
+                self.work.add(word, word.encode())
+            self.work.start()
+            yield
+
+    def finish(self):
+        self.work.finish(self.words, self._here)
+
+    def _here(self, word):
         time.sleep(self._here_s)
-        if self.words[number] == "cannot":
+        if word == "cannot":
             raise ValueError("cannot")
-        return self.words[number].upper() + "!"
+        return word.upper() + "!"
 
-    def _done(self, number, result):
-        assert number not in self.results
-        self.results[number] = result
+    def _done(self, word, result):
+        assert word not in self.results
+        self.results[word] = result
 
     def plain(self):
-        return [self.results[k].rstrip("!") for k in range(len(self.words))]
+        return [self.results[word].rstrip("!") for word in self.words]
 
 
 def expected(words):
@@ -101,55 +111,75 @@ def test_a_worker_that_is_late_is_ended(workers):
 
 
 def test_alone_this_process_does_every_piece_once():
-    pieces = Pieces(list("abc"))
-    pieces.work.finish()
-    assert pieces.results == {0: "A!", 1: "B!", 2: "C!"}
+    pieces = Pieces(None, list("abc"))
+    pieces.finish()
+    assert pieces.results == {"a": "A!", "b": "B!", "c": "C!"}
 
 
 def test_both_take_part_and_every_piece_is_done_once(workers):
-    pieces = Pieces([f"w{k}" for k in range(100)], here_s=0.01)
-    with pieces.work.begun(workers, pieces.questions):
-        pieces.work.finish()
+    pieces = Pieces(workers, [f"w{k}" for k in range(100)], here_s=0.01)
+    with pieces.begun():
+        pieces.finish()
     assert pieces.plain() == expected(pieces.words)
     assert {result[-1] == "!" for result in pieces.results.values()} == {True, False}
 
 
+def waited_for(pieces, count):
+    end = time.monotonic() + PATIENCE_S
+    while len(pieces.results) < count and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 def test_the_worker_works_while_this_process_does_something_else(workers):
-    pieces = Pieces(list("abc"))
-    with pieces.work.begun(workers, pieces.questions):
-        end = time.monotonic() + PATIENCE_S
-        while len(pieces.results) < 3 and time.monotonic() < end:
-            time.sleep(0.01)
-        assert pieces.results == {0: "A", 1: "B", 2: "C"}
-        pieces.work.finish()
+    pieces = Pieces(workers, list("abc"))
+    with pieces.begun():
+        waited_for(pieces, 3)
+        assert pieces.results == {"a": "A", "b": "B", "c": "C"}
+        pieces.work.add("d", b"d")
+        waited_for(pieces, 4)
+        assert pieces.results["d"] == "D"
+        pieces.finish()
+
+
+def test_what_nobody_needs_is_left(workers):
+    pieces = Pieces(workers, ["sleep", *"ab"])
+    with pieces.begun():
+        pieces.work.finish(["b"], str.upper)
+        pieces.work.finish(["b", "c"], str.title)
+    assert pieces.results == {"b": "B", "c": "C"}
+
+
+def test_a_piece_that_is_found_is_not_done(workers):
+    pieces = Pieces(workers, list("ab"))
+    with pieces.work.begun():
+        pieces.work.found("a", "known")
+        pieces.finish()
+    assert pieces.results == {"a": "known", "b": "B!"}
 
 
 def test_what_a_dead_worker_leaves_is_done_here(workers):
-    pieces = Pieces(["die", *"abcdef"])
-    with pieces.work.begun(workers, pieces.questions):
-        pieces.work.finish()
-    assert pieces.plain() == expected(pieces.words) and pieces.results[0] == "DIE!"
+    pieces = Pieces(workers, ["die", *"abcdef"])
+    with pieces.begun():
+        pieces.finish()
+    assert pieces.plain() == expected(pieces.words) and pieces.results["die"] == "DIE!"
     with workers.borrow() as worker:
         assert worker.ask(b"a") == (0, b"A")
 
 
 def test_a_worker_that_does_not_answer_is_not_waited_for(workers, monkeypatch):
     monkeypatch.setattr(shared_work, "_PATIENCE_S", 0.2)
-    pieces = Pieces(["sleep", "a"])
+    pieces = Pieces(workers, ["sleep", "a"])
     threads = threading.active_count()
-    with pieces.work.begun(workers, pieces.questions):
-        pieces.work.finish()
+    with pieces.begun():
+        pieces.finish()
     assert pieces.plain() == expected(pieces.words)
-    assert pieces.results[0] == "SLEEP!" and threading.active_count() == threads
+    assert pieces.results["sleep"] == "SLEEP!" and threading.active_count() == threads
 
 
 def test_an_error_is_that_of_this_process(workers):
-    pieces, threads = Pieces(["a", "cannot", "b"]), threading.active_count()
-    with (
-        pytest.raises(ValueError, match="cannot"),
-        pieces.work.begun(workers, pieces.questions),
-    ):
-        pieces.work.finish()
+    pieces, threads = Pieces(workers, ["a", "cannot", "b"]), threading.active_count()
+    with pytest.raises(ValueError, match="cannot"), pieces.begun():
+        pieces.finish()
     assert threading.active_count() == threads
 
 
@@ -160,24 +190,20 @@ def test_without_a_process_this_one_does_all():
             raise BlockingIOError("no more processes")
             yield
 
-    pieces = Pieces(list("ab"))
-    with pieces.work.begun(None_(), pieces.questions):
-        pieces.work.finish()
-    assert pieces.results == {0: "A!", 1: "B!"}
+    pieces = Pieces(None_(), list("ab"))
+    with pieces.begun():
+        pieces.finish()
+    assert pieces.results == {"a": "A!", "b": "B!"}
 
 
-def test_the_last_answer_comes_when_nobody_waits_for_it_any_more(monkeypatch):
-    pieces = Pieces(["a"])
-    work = pieces.work
-    work._take()  # the worker is at it
-
-    def too_late():
-        work._deliver(0, "A")
-        return False
-
-    monkeypatch.setattr(work, "_something_comes", too_late)
-    work.finish()
-    assert pieces.results == {0: "A"}
+def test_an_answer_that_comes_too_late_is_dropped(monkeypatch):
+    monkeypatch.setattr(shared_work, "_PATIENCE_S", 0.0)
+    pieces = Pieces(None, ["a"])
+    pieces.work.add("a", b"a")
+    pieces.work._next()  # the worker is at it
+    pieces.finish()
+    pieces.work._deliver("a", "A")
+    assert pieces.results == {"a": "A!"}
 
 
 @pytest.fixture
