@@ -4,6 +4,9 @@ An entry is the `.rcx` file of the model whose header has the key, too: it is ma
 proved as any file of a stranger. One that is damaged, or of another key or format, is reported,
 and made again.
 
+A large one is written while its caller goes on: with its checksums it takes as long as a tenth of
+the compilation, and the first call does not need it.
+
 Beside them lie the facts about ONNX files that only onnx could tell, by the hash of their bytes.
 """
 
@@ -15,7 +18,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +42,10 @@ from rcompiler.runtime.memory import room_for
 from rcompiler.support.bounded_folder import BoundedFolder
 from rcompiler.support.callers import callers_level
 from rcompiler.support.private_folder import PrivateFolder
+from rcompiler.support.written_later import WrittenLater
 
 _KEY = "key"  # in the header of an entry
+_LARGE = 4 << 20  # bytes that take some hundredths of a second to write
 _SHARE = 4  # of the folder, and of the room on the disk, that one entry may take: one of so many
 
 Kept = Model | CrossCompiledModel | BucketedModel
@@ -59,6 +64,7 @@ class FinishedModels:
         DeviceError where this machine gives it no memory or threads.
         """
         name = f"{key}.rcx"
+        _WRITERS.wait(str(self.folder / name))
         if not (self.folder / name).exists():
             return None
         begin()
@@ -93,8 +99,20 @@ class FinishedModels:
         try:
             if (self.folder / f"{key}.rcx").exists():  # another process was faster
                 return
-            if _size(found) > min(most, _room(self.folder)) // _SHARE:
+            size = _size(found)
+            if size > min(most, _room(self.folder)) // _SHARE:
                 return
+        except OSError as error:
+            self._warn_of(error)
+            return
+        write = partial(self._write, key, found, most)
+        if size < _LARGE:
+            write()
+        else:
+            _WRITERS.begin(str(self.folder / f"{key}.rcx"), write)
+
+    def _write(self, key: str, found: Artifact | Family, most: int) -> None:
+        try:
             header, sections = found.content()
             header |= {_KEY: key, "sections": _sums(sections) | header.get("sections", {})}
             with PrivateFolder(self.folder) as folder, folder.writing(f"{key}.rcx") as file:
@@ -102,7 +120,10 @@ class FinishedModels:
                 size = file.tell()
             _bounded(self.folder).added(size, most)
         except (CompilerError, OSError, MemoryError) as error:
-            self._warn(f"cannot be written ({_words(error)}); finished models are not kept")
+            self._warn_of(error)
+
+    def _warn_of(self, error: BaseException) -> None:
+        self._warn(f"cannot be written ({_words(error)}); finished models are not kept")
 
     def _remove(self, name: str) -> None:
         with suppress(OSError):
@@ -178,3 +199,6 @@ def _words(error: BaseException) -> str:
 def _bounded(folder: Path) -> BoundedFolder:
     """One for each folder of this process: it knows what was written since it looked."""
     return BoundedFolder(folder)
+
+
+_WRITERS = WrittenLater()

@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 import warnings
 from dataclasses import replace
 
@@ -22,7 +23,7 @@ import rcompiler
 from rcompiler import compile as door
 from rcompiler.device.cpu import detect_cpu
 from rcompiler.device.record import save_device
-from rcompiler.driver import model_key, model_source, warm_start
+from rcompiler.driver import finished_models, model_key, model_source, warm_start
 from rcompiler.driver.model_source import ModelSource
 from rcompiler.errors import CacheWarning, CompilerError, InvalidModel, OptionalPassWarning
 from rcompiler.passes import find
@@ -580,6 +581,50 @@ def test_a_full_disk(cache, monkeypatch):
     with pytest.warns(CacheWarning, match="cannot be written .No space left"):
         found = rcompiler.compile_onnx(network())
     assert len(found(X)) == 1 and not entries(cache) and not list(cache.glob(".*"))
+
+
+LATER = """
+import sys, threading
+import numpy as np
+import rcompiler
+from rcompiler.driver import finished_models
+from rcompiler.runtime import container
+from rcompiler.tools import models
+
+finished_models._LARGE = 0
+answered = threading.Event()
+write = container.write_to
+
+def slow(*given):
+    answered.wait(60)
+    write(*given)
+
+container.write_to = slow
+model = rcompiler.compile_onnx(models.build("mlp", layers=(8, 16, 4)))
+print(len(model(np.ones((32, 8), np.float32))))
+answered.set()
+"""
+
+
+def test_a_large_model_is_written_while_its_caller_goes_on(cache):
+    told = subprocess.run([sys.executable, "-W", "error", "-c", LATER], stdout=subprocess.PIPE)
+    assert told.returncode == 0 and told.stdout == b"1\n"
+    with Absent():  # the process has waited for its writer
+        assert len(rcompiler.compile_onnx(network())(X)) == 1
+
+
+def test_who_asks_for_a_model_waits_until_it_is_written(cache, monkeypatch):
+    monkeypatch.setattr(finished_models, "_LARGE", 0)
+    write = container.write_to
+
+    def slow(*given):
+        time.sleep(0.5)
+        write(*given)
+
+    monkeypatch.setattr(container, "write_to", slow)
+    rcompiler.compile_onnx(network())
+    with Absent():
+        rcompiler.compile_onnx(network())
 
 
 def test_of_a_model_with_functions_of_the_callers_the_parts_are_kept(cache):
