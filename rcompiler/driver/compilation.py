@@ -17,6 +17,7 @@ from torch_mlir import ir
 from rcompiler import dialects
 from rcompiler.codegen import emit
 from rcompiler.codegen.cpu import ObjectCache, Target
+from rcompiler.codegen.link import link
 from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.model import Device
 from rcompiler.device.target import is_host, name_of
@@ -318,9 +319,10 @@ class Compilation:
         self._texts.add(REPORT, report.to_json())
         self._texts.add("llvm", functions)
         self.steps.begin("object")
-        image = generation.image(module)
+        objects = generation.objects(module)
+        self.steps.begin("link")
         machine = Machine(target.name, "cpu", target.cpu, target.features, tuple(target.required))
-        return self._artifact(image, machine, tables, weights, scheduler)
+        return self._artifact(link(objects), machine, tables, weights, scheduler)
 
     def _for_gpu(self, module: ir.Module, scheduler: CompileOptions) -> Artifact:
         from rcompiler.driver.gpu_image import GpuGeneration

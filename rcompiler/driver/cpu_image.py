@@ -1,4 +1,4 @@
-"""The code of a model for a CPU: rKernels one by one as they are constructed, and their object."""
+"""The code of a model for a CPU: that of rKernels one by one, as they are constructed."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from torch_mlir import ir
 
 from rcompiler.codegen import veu
 from rcompiler.codegen.cpu import ObjectCache, Objects, Target
-from rcompiler.codegen.link import link
-from rcompiler.driver.kernel_code import KernelCodes, gathered
+from rcompiler.driver.kernel_code import KernelCodes, gathered, symbol
 from rcompiler.passes import Element
 from rcompiler.passes.ir.module_device import attribute_of
 from rcompiler.passes.ir.operators import ops_in_module
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
-from rcompiler.runtime.image import Image
 
 _INTERPRETER = "veu"  # no rKernel has this name
 
 
 class CpuGeneration:
-    """Code of the rKernels of a model: text by two processes, objects by more."""
+    """Code of the rKernels of a model: text by two processes, objects by others."""
 
     def __init__(
         self,
@@ -66,8 +64,9 @@ class CpuGeneration:
             self._codes.put(kernels)
         return "\n".join(["module {", *gathered(codes, "llvm").values(), "}\n"])
 
-    def image(self, module: ir.Module) -> Image:
-        """The code of a schedule that was written. Raises CompilerError if LLVM rejects a part."""
+    def objects(self, module: ir.Module) -> list[bytes]:
+        """What the code of a schedule that was written is linked from. Raises CompilerError if LLVM
+        rejects a part.
+        """
         kernels = ops_in_module(module.operation, "rtask.kernel")
-        names = [ir.StringAttr(kernel.attributes["sym_name"]).value for kernel in kernels]
-        return link(self._objects.all([_INTERPRETER, *names]))
+        return self._objects.all([_INTERPRETER, *map(symbol, kernels)])

@@ -20,6 +20,7 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.codegen.llvm_ir import llvm_ir
+from rcompiler.driver.collector import COLLECTOR
 from rcompiler.driver.shared_work import SharedWork
 from rcompiler.errors import CompilerError
 from rcompiler.passes import Element, Pass
@@ -257,7 +258,7 @@ def serve() -> None:
     """
     for dialect in _DIALECTS:
         import_module(f"torch_mlir.dialects.{dialect}")
-    with dialects.load(ir.Context()) as context, ir.Location.unknown():
+    with COLLECTOR.seldom(), dialects.load(ir.Context()) as context, ir.Location.unknown():
         context.enable_multithreading(False)
         generators: dict[str, _Generator] = {}
 
