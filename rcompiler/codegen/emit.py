@@ -168,7 +168,7 @@ class Emission:
     def _drain(self) -> None:
         while (item := self._todo.get()) is not None:
             number, job = item
-            self._make(number, job, _in_worker)
+            self._make(number, job, _ask)
             with self._lock:
                 self._waiting -= job.weight
 
@@ -204,7 +204,7 @@ def _answer(question: bytes) -> tuple[int, bytes]:
         return 1, str(error).encode()
 
 
-def _in_worker(job: Job) -> bytes:
+def _ask(job: Job) -> bytes:
     """What `emit` does, in a worker process."""
     try:
         with _WORKERS.borrow() as worker:

@@ -6,8 +6,8 @@ the same way. What of it is of one rKernel begins when that is constructed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,7 +43,7 @@ from rcompiler.passes.constants.model_context import ModelContext, context_of
 from rcompiler.passes.constants.storing import storage_of
 from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.passes.ir.clone import copy_module
-from rcompiler.passes.roller_tile import Decide, RollerTile, tile_operators
+from rcompiler.passes.roller_tile import Decide, tile_operators
 from rcompiler.passes.schedule.tables import (
     Indices,
     Tables,
@@ -208,19 +208,28 @@ class Compilation:
         self.to_rtask(module)
         self._texts.keep("rtask", module)
         with self._generation(module, schedulers[0]) as generation:
-            self._construct(module, _ignore if generation is None else generation.expect)
+            if self._options.tune == "kernels":
+                self._tune(module)
+            else:
+                self._run(module, self.lowering(self._options).to_rkernel())
             self._texts.keep("rkernel", module)
             return self._all_scheduled(module, schedulers, generation)
 
-    def _generation(
-        self, module: ir.Module, by: CompileOptions
-    ) -> AbstractContextManager[CpuGeneration | None]:
+    @contextmanager
+    def _generation(self, module: ir.Module, by: CompileOptions) -> Iterator[CpuGeneration | None]:
         """Code that is made while kernels are constructed and scheduled: of GPUs it is not, as what
         is pinned for a schedule changes kernels.
         """
         if not self._base.is_cpu:
-            return nullcontext()
-        return self._begun(module, self.lowering(by).to_tasks())
+            yield None
+            return
+        context = context_of(module.operation)
+        with self._begun(module, self.lowering(by).to_tasks()) as generation:
+            context.built = generation.expect
+            try:
+                yield generation
+            finally:
+                context.built = None
 
     @contextmanager
     def _begun(self, module: ir.Module, tile: Sequence[Element]) -> Iterator[CpuGeneration]:
@@ -229,17 +238,6 @@ class Compilation:
         generation = CpuGeneration(module, self._llvm_target(), cache, tile)
         with generation.begun():
             yield generation
-
-    def _construct(self, module: ir.Module, built: Callable[[ir.Operation], None]) -> None:
-        """S2 -> S3. built: told of the preferred kernel of each rOperator."""
-        if self._options.tune == "kernels":
-            self._tune(module, built)
-            return
-        [tile] = self.lowering(self._options).to_rkernel()
-        assert isinstance(tile, RollerTile)
-        self.steps.begin(tile.name())
-        with self.optional.running(tile, module.operation):
-            tile_operators(module.operation, tile.chooser(module.operation), built)
 
     def _all_scheduled(
         self,
@@ -267,7 +265,7 @@ class Compilation:
                 found.append(noted(launched, note))
         return found
 
-    def _tune(self, module: ir.Module, built: Callable[[ir.Operation], None]) -> None:
+    def _tune(self, module: ir.Module) -> None:
         """S2 -> S3 by measuring, in place of the pass that asks the cost model."""
         from rcompiler.profiler.tuner import kernel_tuner
 
@@ -281,7 +279,7 @@ class Compilation:
             options.roller_policy,
             options.eus or None,
         ) as tuner:
-            tile_operators(module.operation, tuner.decide, built)
+            tile_operators(module.operation, tuner.decide)
 
     def _scheduled(
         self, module: ir.Module, by: CompileOptions, generation: CpuGeneration | None = None
@@ -431,10 +429,6 @@ class Compilation:
         name = element.partition("{")[0]
         if find(name) is not None:
             self.steps.begin(name)
-
-
-def _ignore(kernel: ir.Operation) -> None:
-    """Told of a kernel that nothing is made of yet."""
 
 
 def _tensor(told: TensorInfo) -> Tensor:

@@ -32,6 +32,7 @@ from rcompiler.linalg.pieces import core_of
 from rcompiler.linalg.values import STAGE, ops_of, shape_of, string, yielded
 from rcompiler.options import RollerPolicy
 from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes.constants.model_context import tell_built
 from rcompiler.passes.ir.clone import copy_block
 from rcompiler.passes.ir.module_device import attached
 from rcompiler.passes.ir.operators import operators
@@ -84,10 +85,6 @@ class RollerTile(Pass):
         return Variant(self.score, self.pad_banks, self.tensor_core)
 
     def run(self, module: ir.Operation) -> None:
-        tile_operators(module, self.chooser(module))
-
-    def chooser(self, module: ir.Operation) -> Decide:
-        """Who decides for the device of a module."""
         on = attached(module)
         eus, variant = self.eus or None, self._variant
 
@@ -97,7 +94,7 @@ class RollerTile(Pass):
             )
             return found[: self.candidates]
 
-        return choose
+        tile_operators(module, choose)
 
 
 @dataclass(frozen=True)
@@ -246,14 +243,10 @@ _DECIDED: LruCache[tuple[Decision, ...]] = LruCache(16 << 20)  # bytes
 Decide = Callable[[Body], list[Decision]]
 
 
-def tile_operators(
-    module: ir.Operation,
-    choose: Decide,
-    built: Callable[[ir.Operation], None] = lambda preferred: None,
-) -> None:
+def tile_operators(module: ir.Operation, choose: Decide) -> None:
     """Build the kernels that `choose` wants for every rOperator, the preferred first.
 
-    It is asked once for operators with equal bodies. built: told of the preferred kernel of each.
+    It is asked once for operators with equal bodies.
     """
     names: dict[str, list[str]] = {}
     known: dict[Hashable, list[str]] = {}
@@ -266,7 +259,7 @@ def tile_operators(
                     kernels = _build_kernels(body, choose(body))
                     names[body.signature] = list(kernels)
                     for preferred in list(kernels.values())[:1]:
-                        built(preferred)
+                        tell_built(preferred)
                 known[key] = names[body.signature]
         symbols = [ir.FlatSymbolRefAttr.get(n, op.context) for n in known[key]]
         op.attributes["kernels"] = ir.ArrayAttr.get(symbols, op.context)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,13 +43,12 @@ def compiled_by_llvm(monkeypatch):
     """The modules that LLVM is asked to compile, in this process or another, by function."""
     found = []
 
-    def noting(job, ask, *arguments):
+    def noting(ask, job):
         found.append(re.search(r"define void @(\w+)", job.text)[1])
-        return ask(*arguments, job)
+        return ask(job)
 
-    here, there = emit.emit, emit._ask
-    monkeypatch.setattr(emit, "emit", lambda job: noting(job, here))
-    monkeypatch.setattr(emit, "_ask", lambda worker, job: noting(job, there, worker))
+    for name in ("emit", "_ask"):
+        monkeypatch.setattr(emit, name, partial(noting, getattr(emit, name)))
     return found
 
 

@@ -36,9 +36,9 @@ def counted(monkeypatch):
         found["translated"] += 1
         return translate(text)
 
-    def asked(worker, job):
+    def asked(job):
         found["LLVM"] += 1
-        return ask(worker, job)
+        return ask(job)
 
     monkeypatch.setattr(veu, "llvm_ir", translated)
     monkeypatch.setattr(emit, "_ask", asked)

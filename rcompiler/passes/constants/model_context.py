@@ -7,7 +7,7 @@ context of the module, which the bindings give back as the object that it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from torch_mlir import ir
@@ -30,12 +30,13 @@ _DIALECTS = (
 class ModelContext(ir.Context):
     """arrays: by their keys, those of the module; passes that fold constants replace them. notes:
     what passes have to say of the model, for its report. pool: the weights of the model's programs
-    for other sizes.
+    for other sizes. built: told of the rKernel that an rOperator prefers when there is one.
     """
 
     arrays: Mapping[str, Constant]
     notes: list[str]
     pool: WeightPool | None
+    built: Callable[[ir.Operation], None] | None
 
     def __init__(
         self, arrays: Mapping[str, Constant] | None = None, pool: WeightPool | None = None
@@ -46,6 +47,7 @@ class ModelContext(ir.Context):
         self.arrays = {} if arrays is None else dict(arrays)
         self.notes = []
         self.pool = pool
+        self.built = None
 
 
 def context_of(module: ir.Operation) -> ModelContext:
@@ -57,6 +59,13 @@ def context_of(module: ir.Operation) -> ModelContext:
             "rcompiler.passes.constants.model_context.ModelContext"
         )
     return context
+
+
+def tell_built(kernel: ir.Operation) -> None:
+    """Tell whoever compiles a model of an rKernel that is likely to be scheduled."""
+    context = kernel.context
+    if isinstance(context, ModelContext) and context.built is not None:
+        context.built(kernel)
 
 
 def as_declared(module: ir.Operation, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
