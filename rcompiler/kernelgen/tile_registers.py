@@ -25,7 +25,7 @@ from rcompiler.kernelgen.reader import NeedsScalars, Reader
 from rcompiler.kernelgen.tile_order import step_of
 from rcompiler.kernelgen.tile_shapes import COLUMNS, ROWS, SUMS, WORD, TileShapes
 from rcompiler.kernelgen.value import Val
-from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.affine import Linear, lanes_differ
 from rcompiler.linalg.constants import scalar_of
 from rcompiler.linalg.dot_group import SUMS as SUMS_OF
 from rcompiler.linalg.dot_group import DotGroup
@@ -165,16 +165,14 @@ class TileProducts:
             return None
         if None in factors:
             return None
-        wide = [any(s.coefficient(LANE) for s in f.starts) for f in factors if f is not None]
+        wide = [lanes_differ(f.starts) for f in factors if f is not None]
         if wide.count(True) != 1:
             return None
         rows, columns = sorted(
             (f for f in factors if f is not None), key=lambda f: wide[factors.index(f)]
         )
         signed = group.signed if factors[0] == rows else group.signed[::-1]
-        if rows.step != group.steps or any(
-            s.coefficient(LANE) != group.steps for s in columns.starts
-        ):
+        if rows.step != group.steps or any(s.stride != group.steps for s in columns.starts):
             return None
         numbers = [{s: n for n, s in enumerate(dict.fromkeys(f.starts))} for f in (rows, columns)]
         at = tuple(
@@ -274,7 +272,7 @@ class TileProducts:
             stride = tiles.row_step * tiles.item
             self._tile("tileloadd64", ROWS[i], tiles.rows.buffer, place, stride)
         for k, j in enumerate(columns):
-            place = tiles.columns.starts[j].without(LANE) + moved[1]
+            place = tiles.columns.starts[j].first + moved[1]
             stride = tiles.columns.step * tiles.item
             self._tile("tileloadd64", COLUMNS[k], tiles.columns.buffer, place, stride)
         name = _PRODUCTS[tiles.group.element, *tiles.group.signed]

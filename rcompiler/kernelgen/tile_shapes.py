@@ -84,7 +84,7 @@ def with_shapes(lines: Sequence[str]) -> list[str]:
 
 
 def _marks(lines: Sequence[str]) -> set[str]:
-    return {text for line in lines if (text := line.strip()).startswith(_MARK)}
+    return {line.strip() for line in lines if _MARK in line}
 
 
 def _parsed(lines: Iterator[str]) -> _Block:
