@@ -192,7 +192,7 @@ class BodyEvaluator:
         if dialect == "arith" and name in _CASTS:
             result = self._cast(name, operands[0], element)
             return _with_extensions(op, operands[0], result) if name == "trunci" else result
-        if name != "select":
+        if op.has_halves and name != "select":
             operands, element = [self.widen(v) for v in operands], "f32" if small else element
         result = self._compute(dialect, name, op, operands, element)
         return self.narrow(result, small) if small and result.element == "f32" else result
@@ -217,7 +217,7 @@ class BodyEvaluator:
                 raise CompilerError(
                     f"arith.{name} is not expected in a body; use divsi with a correction"
                 )
-            return self._linear(name, v, e.elementwise(f"arith.{name}", *v))
+            return self._linear(name, v, e.elementwise(op.full_name, *v))
         if dialect == "math":
             return self._math_op(name, v, element)
         raise CompilerError(f"{op.full_name} cannot stand in a linalg body")

@@ -176,12 +176,13 @@ class Evaluator:
         self, value: ir.Value, at: list[Linear], lanes: int
     ) -> tuple[Buffer, list[Linear]]:
         """The memory of an operand that a slice or a reshape shows, and where an element is."""
-        while (op := defining(value)) is not None and op.name == "tensor.extract_slice":
+        while (op := self.op_of(value)) is not None and op.name == "tensor.extract_slice":
             value, at = op.operands[0], self.view_coordinates(op, at, lanes)
         shape = shape_of(value)
         while value not in self.buffers:
             value = value.owner.operation.operands[0]
-        return replace(self.buffers[value], shape=shape), at
+        buffer = self.buffers[value]
+        return buffer if buffer.shape == shape else replace(buffer, shape=shape), at
 
     def split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:
         """Quotient (rounded down) and remainder of a coordinate by a constant."""

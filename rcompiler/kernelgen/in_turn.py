@@ -45,7 +45,7 @@ def in_turn(parts: Sequence[Sequence[str]]) -> list[str]:
     if max(map(len, parts), default=0) < _LONG or not all(map(_VALUE.fullmatch, one_by_one)):
         return one_by_one
     read = [[_Line.of(line) for line in lines] for lines in parts]
-    if max(map(_steps, read), default=0) < _LONG:
+    if not any(_steps(lines) >= _LONG for lines in read):
         return one_by_one
     missing = {line.value for lines in read for line in lines}
     pending = [deque(lines) for lines in read]

@@ -200,24 +200,41 @@ class TileProducts:
         self, generic: Generic, operand: int, positions: list[list[Linear]], dim: int, lanes: int
     ) -> _Factor | None:
         """A factor that lies in memory, with its words at equal distances along `dim`."""
-        starts, buffers, steps = [], set(), set()
+        starts, kinds = [], set()
+        known: dict[tuple[Linear, ...], tuple[Linear, Buffer, int] | None] = {}
         for position in positions:
             dims = generic.loop_dims(position)
-            places = []
-            for word in (0, 1, generic.sizes[dim] - 1):
-                point = [Linear(word) if d == dim else c for d, c in enumerate(dims)]
-                at = self._reader.coordinates(generic, operand, point, lanes)
-                buffer, offset = self._reader.place_of(generic.inputs[operand], at, lanes)
-                buffers.add(buffer)
-                places.append(offset)
-            first, second, last = (p + places[0] * -1 for p in places)
-            if not second.is_constant or last != second * (generic.sizes[dim] - 1):
+            used = tuple([dims[d] for d in generic.operand_dims[operand]])  # of many positions
+            if used not in known:
+                known[used] = self._words_of(generic, operand, dims, dim, lanes)
+            found = known[used]
+            if found is None:
                 return None
-            steps.add(second.constant)
-            starts.append(places[0])
-        if len(buffers) != 1 or len(steps) != 1:
+            start, buffer, step = found
+            starts.append(start)
+            kinds.add((buffer, step))
+        if len(kinds) != 1:
             return None
-        return _Factor(operand, buffers.pop(), tuple(starts), steps.pop())
+        [(buffer, step)] = kinds
+        return _Factor(operand, buffer, tuple(starts), step)
+
+    def _words_of(
+        self, generic: Generic, operand: int, dims: list[Linear], dim: int, lanes: int
+    ) -> tuple[Linear, Buffer, int] | None:
+        """Where the words of one position begin, the memory they lie in, and their distance along
+        `dim`; None if they are not at equal distances in one memory.
+        """
+        buffers, places = set(), []
+        for word in (0, 1, generic.sizes[dim] - 1):
+            point = [Linear(word) if d == dim else c for d, c in enumerate(dims)]
+            at = self._reader.coordinates(generic, operand, point, lanes)
+            buffer, offset = self._reader.place_of(generic.inputs[operand], at, lanes)
+            buffers.add(buffer)
+            places.append(offset)
+        _, second, last = (p + places[0] * -1 for p in places)
+        if not second.is_constant or last != second * (generic.sizes[dim] - 1):
+            return None
+        return (places[0], buffers.pop(), second.constant) if len(buffers) == 1 else None
 
     # -- code
     def _started(
