@@ -19,15 +19,16 @@ from torch_mlir.dialects import llvm as llvm_dialect
 
 from rcompiler.errors import PipelineError
 
+# Inline assembly, which is left as it is, or a number behind a space: the search jumps to these two
+# letters, and what is in front of the space is looked at where there is a number.
 _LITERAL = re.compile(
-    r'"[^"\n]*"|'  # inline assembly, which is left as it is
-    r"(?:(?P<type>float|double|half|bfloat) |(?<=, )|(?<=\[ ))"
+    r'"[^"\n]*"| (?=[-+0-9f])'
     r"(?:(?P<decimal>[+-]?\d+\.\d+(?:e[+-]?\d+)?)|f0x(?P<bits>[0-9A-Fa-f]+)"
     r"|(?P<sign>[+-])(?:(?P<inf>inf)|(?P<nan>q?nan|snan)(?:\(0x(?P<payload>[0-9A-Fa-f]+)\))?))"
     r"(?![\w.])"
 )
 _TYPE_NAME = re.compile(r"\b(float|double|half|bfloat)\b")
-_INTRINSIC_ATTRIBUTES = re.compile(r"^(declare [^\n]*@llvm\.[^\n]*?\)) #\d+$", re.MULTILINE)
+_INTRINSIC_ATTRIBUTES = re.compile(r"(\ndeclare [^\n]*@llvm\.[^\n]*?\)) #\d+(?=\n)")
 # type: numpy type, bits, mantissa bits, prefix of the hexadecimal spelling
 _FORMATS = {
     "half": (np.float16, 16, 10, "0xH"),
@@ -80,38 +81,33 @@ _DIALECTS = {"builtin.module": ("llvm",), "gpu.module": ("llvm", "nvvm", "rocdl"
 
 
 def _refuse_untranslatable(module: ir.Operation) -> None:
-    refused: list[ir.Operation] = []
-    dialects = _DIALECTS[module.name]
+    first: dict[str, ir.Operation] = {}  # of each name
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op != module and op.name.partition(".")[0] not in dialects:
-            refused.append(op)
-            return ir.WalkResult.INTERRUPT
+        first.setdefault(op.name, op)
         return ir.WalkResult.ADVANCE
 
     module.walk(visit)
-    if refused:
-        raise PipelineError(
-            f"code generation: '{refused[0].name}' at {refused[0].location} has no translation to "
-            "LLVM IR; the pipeline must lower every operation to the llvm dialect first"
-        )
+    dialects = _DIALECTS[module.name]
+    for name, op in first.items():
+        if op != module and name.partition(".")[0] not in dialects:
+            raise PipelineError(
+                f"code generation: '{name}' at {op.location} has no translation to "
+                "LLVM IR; the pipeline must lower every operation to the llvm dialect first"
+            )
 
 
 def _hexadecimal(match: re.Match[str]) -> str:
     if match[0][0] == '"':
         return match[0]
-    kind = match["type"]
-    prefix = f"{kind} " if kind else ""
-    if not kind:
-        # The second operand of an instruction, or an incoming value of a phi: the type stands
-        # once, further left in the line. Without one the number is no floating-point constant.
-        line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
-        names = _TYPE_NAME.findall(line)
-        if not names:
-            return match[0]
-        kind = names[-1]
-    return prefix + _constant(
-        kind,
+    # The type stands in front of the number; or, of the second operand of an instruction and of an
+    # incoming value of a phi, once, further left in the line. Else it is no constant of floats.
+    line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
+    names = _TYPE_NAME.findall(line)
+    if not names or not line.endswith((*_FORMATS, ",", "[")):
+        return match[0]
+    return " " + _constant(
+        names[-1],
         match["decimal"],
         match["bits"],
         match["sign"],

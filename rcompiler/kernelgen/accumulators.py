@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from torch_mlir import ir
 
@@ -12,7 +13,7 @@ from rcompiler.kernelgen.extremes import EXTREMES, extreme
 from rcompiler.kernelgen.reader import Reader
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.dot_group import DotGroup
+from rcompiler.linalg.dot_group import DotGroup, NarrowFactors
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.product import factors_of
 from rcompiler.linalg.values import element_of
@@ -29,13 +30,21 @@ Update = Callable[[dict[int, Linear], list[Val]], list[Val]]
 Spans = dict[int, tuple[Linear, int]]
 
 
+class _Kind(NamedTuple):
+    """What the steps of a reduction are made of, see `DotStep` and `_factors`."""
+
+    group: DotGroup | None
+    narrow: NarrowFactors | None
+    factors: tuple[int, int] | None
+
+
 class Accumulators:
     """Writes what reductions do with their accumulators."""
 
     def __init__(self, reader: Reader, dots: DotStep | None) -> None:
         """dots: adds the dot groups of products; None: their steps are taken one by one."""
         self._reader, self._dots = reader, dots
-        self._found: dict[ir.Operation, tuple[int, int] | None] = {}
+        self._kinds: dict[ir.Operation, _Kind] = {}
 
     @property
     def _e(self) -> Emitter:
@@ -62,14 +71,13 @@ class Accumulators:
     ) -> list[Val]:
         """One update of the accumulators of one position; dims: of the loops of the op."""
         e, reader = self._e, self._reader
-        group = self.group(generic)
+        group, narrow, factors = self._kind(generic)
         if group is not None and self._dots is not None:
             return [self._dots.step(generic, group, dims, values[0], lanes)]
         arguments = [reader.operand(generic, k, dims, lanes) for k in range(len(generic.inputs))]
-        if lanes and self._dots is not None and (narrow := self._dots.narrow(generic)) is not None:
+        if lanes and narrow is not None and self._dots is not None:
             return [self._dots.product(narrow, arguments, values[0], lanes)]
         wide = values[0].element
-        factors = self._factors(generic)
         if factors is not None and wide in ("f32", "f64"):
             a, b = (reader.body.widen(arguments[k]) for k in factors)
             return [e.fma(a, b, values[0])]
@@ -82,17 +90,14 @@ class Accumulators:
         results = reader.body.run(generic.block, arguments + values, dims, lanes)
         return [e.splat(r, lanes) for r in results]
 
-    def _factors(self, generic: Generic) -> tuple[int, int] | None:
-        """The operands whose product each step adds; also of f16 that the body extends, as their
-        products are exact: to fuse the addition changes no bit.
-        """
-        if generic.op not in self._found:
-            factors = generic.factors
-            narrow = {element_of(v) for v in generic.inputs} <= {"f16", "f32"}
-            if factors is None and narrow:
-                factors = factors_of(generic)
-            self._found[generic.op] = factors
-        return self._found[generic.op]
+    def _kind(self, generic: Generic) -> _Kind:
+        found = self._kinds.get(generic.op)
+        if found is None:
+            dots = self._dots
+            narrow = None if dots is None else dots.narrow(generic)
+            found = _Kind(self.group(generic), narrow, _factors(generic))
+            self._kinds[generic.op] = found
+        return found
 
     def over_other_dims(
         self, generic: Generic, dim: int, dims: list[Linear], value: Val, lanes: int
@@ -150,3 +155,11 @@ class Accumulators:
             pairs = [values[k : k + 2] for k in range(0, len(values), 2)]
             values = [self.combined(combiner, *p) if len(p) == 2 else p[0] for p in pairs]
         return values[0]
+
+
+def _factors(generic: Generic) -> tuple[int, int] | None:
+    """The operands whose product each step adds; also of f16 that the body extends, as their
+    products are exact: to fuse the addition changes no bit.
+    """
+    narrow = {element_of(v) for v in generic.inputs} <= {"f16", "f32"}
+    return factors_of(generic) if generic.factors is None and narrow else generic.factors

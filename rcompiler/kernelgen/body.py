@@ -17,6 +17,7 @@ from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.vector_math import VectorMath
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.element_types import BITS
+from rcompiler.linalg.values import last_of
 
 _CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 _CMPF = (
@@ -58,6 +59,7 @@ class BodyEvaluator:
         self._math = VectorMath(emitter)
         self._halves = HalfMath(emitter)
         self._ops: dict[ir.Operation, BodyOp] = {}
+        self._constants: dict[BodyOp, Val] = {}
         self._plans: dict[ir.Block, BodyPlan] = {}
         self._partial: dict[tuple[ir.Block | ir.Value, ...], BodyPlan] = {}
         self._scalars: dict[ir.Value, BodyPlan] = {}
@@ -70,7 +72,7 @@ class BodyEvaluator:
         """
         plan = self._plans.get(block)
         if plan is None:
-            wanted = list(list(block.operations)[-1].operation.operands)
+            wanted = list(last_of(block).operands)
             plan = self._plans[block] = self._new_plan(block, wanted)
         return self._values(plan, arguments, dims, lanes)
 
@@ -146,9 +148,12 @@ class BodyEvaluator:
         return self._e.materialise(position, lanes)
 
     def _constant(self, op: BodyOp) -> Val:
-        value = self._e.constant(op.number, op.element)
-        if op.element == "i64":
-            return Val(value.name, "i64", 0, Linear(int(op.number)))
+        value = self._constants.get(op)
+        if value is None:
+            value = self._e.constant(op.number, op.element)
+            if op.element == "i64":
+                value = Val(value.name, "i64", 0, Linear(int(op.number)))
+            self._constants[op] = value
         return value
 
     def _extract(self, tensor: ir.Value, values: list[Val], lanes: int) -> Val:
@@ -173,10 +178,10 @@ class BodyEvaluator:
 
     def _op(self, op: BodyOp, operands: list[Val]) -> Val:
         dialect, name, element = op.dialect, op.name, op.element
+        if op.full_name == "arith.constant":
+            return self._constant(op)
         width = max([v.lanes for v in operands], default=0)
         operands = [v if v.lanes == width else self._e.splat(v, width) for v in operands]
-        if dialect == "arith" and name == "constant":
-            return self._constant(op)
         if dialect == "arith" and name == "index_cast":
             return self._index_cast(operands[0], element)
         if dialect == "arith" and name == "index_castui":
@@ -187,7 +192,7 @@ class BodyEvaluator:
         if dialect == "arith" and name in _CASTS:
             result = self._cast(name, operands[0], element)
             return _with_extensions(op, operands[0], result) if name == "trunci" else result
-        if name != "select":
+        if op.has_halves and name != "select":
             operands, element = [self.widen(v) for v in operands], "f32" if small else element
         result = self._compute(dialect, name, op, operands, element)
         return self.narrow(result, small) if small and result.element == "f32" else result
@@ -212,7 +217,7 @@ class BodyEvaluator:
                 raise CompilerError(
                     f"arith.{name} is not expected in a body; use divsi with a correction"
                 )
-            return self._linear(name, v, e.elementwise(f"arith.{name}", *v))
+            return self._linear(name, v, e.elementwise(op.full_name, *v))
         if dialect == "math":
             return self._math_op(name, v, element)
         raise CompilerError(f"{op.full_name} cannot stand in a linalg body")

@@ -42,6 +42,12 @@ class BodyOp:
         return element_name(self.op.result.type)
 
     @lazy
+    def has_halves(self) -> bool:
+        """Whether an operand or the result is of f16 or bf16."""
+        types = (value.type for value in (*self.operands, self.op.result))
+        return any(element_name(type_) in ("f16", "bf16") for type_ in types)
+
+    @lazy
     def number(self) -> int | float:
         """Of an arith.constant."""
         attribute = self.op.attributes["value"]

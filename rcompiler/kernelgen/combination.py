@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.reader import NeedsScalars, Reader
 from rcompiler.kernelgen.value import Val
-from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.constants import scalar_of
 from rcompiler.linalg.generic import Combination, Generic
 from rcompiler.linalg.values import defining, element_of
@@ -36,7 +36,7 @@ class Combiner:
         """The result element(s) at `at`."""
         reader, dims = self._reader, generic.loop_dims(at)
         row = reader.coordinates(generic, form.coefficients, dims, lanes)[form.row]
-        if row.coefficient(LANE):
+        if row.stride:
             raise NeedsScalars
         rows = self._rows(generic, form, dims, lanes)
         value = rows[row.constant] if row.is_constant else self._select(rows, row)

@@ -117,7 +117,7 @@ class DotStep:
         """One group of a factor as an i32, or one for each lane."""
         used = [dims[d] for d in generic.operand_dims[operand]]
         key = ("words", generic.op, operand, lanes, *used)
-        return self._e.once(key, lambda: self._read(generic, group, operand, dims, lanes))
+        return self._e.once(key, self._read, generic, group, operand, dims, lanes)
 
     def _read(
         self, generic: Generic, group: DotGroup, operand: int, dims: list[Linear], lanes: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
@@ -14,7 +13,7 @@ from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.packing import VECTORS, packed, packs
 from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.value import Val, type_name
-from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import Piece
 from rcompiler.linalg.views import VIEWS
@@ -88,11 +87,12 @@ class Elements:
         """Visit each reduction below `value` with the elements of it that `positions` need."""
         if not self.reduces(value):
             return
-        key = (value, tuple(tuple(p) for p in positions))
+        key = value, tuple(map(tuple, positions))
         if key in seen:
             return
         seen.add(key)
-        op = value.owner.operation
+        op = self._evaluator.op_of(value)
+        assert op is not None  # as it reduces
         if op.name != "linalg.generic":
             if op.name in VIEWS:
                 inner = [self._evaluator.view_coordinates(op, p, lanes) for p in positions]
@@ -104,7 +104,7 @@ class Elements:
             return
         if generic.combination is not None:
             return  # it reads more elements than these positions: what is below waits for that
-        for k, operand in enumerate(generic.op.operands):
+        for k, operand in enumerate(generic.operands):
             used = k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]
             if used and self.reduces(operand):
                 inner = [
@@ -116,13 +116,12 @@ class Elements:
     def reduces(self, value: ir.Value) -> bool:
         """Whether there is a reduction below `value`, as far as `prepare` looks."""
         if value not in self._reducing:
-            owner = value.owner
+            op = None if value in self._evaluator.buffers else self._evaluator.op_of(value)
             found = False
-            if not isinstance(owner, ir.Block) and value not in self._evaluator.buffers:
-                op = owner.operation
+            if op is not None:
                 if op.name == "linalg.generic":
-                    reduces = self._evaluator.generic(op).accumulates
-                    found = reduces or any(self.reduces(v) for v in op.operands)
+                    generic = self._evaluator.generic(op)
+                    found = generic.accumulates or any(map(self.reduces, generic.operands))
                 elif op.name in VIEWS:
                     found = self.reduces(op.operands[0])
             self._reducing[value] = found
@@ -155,7 +154,7 @@ class Elements:
     def _line(self, values: Sequence[Val], offsets: Sequence[Linear], lanes: int) -> Val | None:
         """Neighbouring vectors of bytes as one, where it is known what they were cut from."""
         first = offsets[0]
-        if len(values) != VECTORS or not packs(self._e, lanes) or first.coefficient(LANE) != 1:
+        if len(values) != VECTORS or not packs(self._e, lanes) or first.stride != 1:
             return None
         if any(offset != first + n * lanes for n, offset in enumerate(offsets)):
             return None
@@ -167,14 +166,12 @@ class Elements:
 
     def store(self, value: Val, output: Buffer, offset: Linear, lanes: int) -> None:
         """Write what a result has at `offset`, in elements. Raises CompilerError beyond its end."""
-        stride = offset.coefficient(LANE)
-        last = offset.highest(self._e.ranges | {LANE: max(lanes, 1)})
-        if last is not None and last >= math.prod(output.shape):
-            raise CompilerError(
-                f"kernel {self._name} would write element {last} of {math.prod(output.shape)}"
-            )
+        first, stride = offset.first, offset.stride
+        last = first.highest(self._e.ranges)
+        if last is not None and (last := last + max(stride * (lanes - 1), 0)) >= output.size:
+            raise CompilerError(f"kernel {self._name} would write element {last} of {output.size}")
         if not lanes or stride == 1:
-            self._e.store(value, output.pointer, offset.without(LANE))
+            self._e.store(value, output.pointer, first)
             return
         for lane in range(lanes):
             self._e.store(self._e.lane(value, lane), output.pointer, offset.at_lane(lane))
@@ -182,4 +179,6 @@ class Elements:
 
 def _shifted(at: list[Linear], piece: Piece) -> list[Linear]:
     """Where the value of a piece is read for an element of the result."""
+    if not any(piece.shift):
+        return at
     return [c + -s for c, s in zip(at, piece.shift, strict=True)]

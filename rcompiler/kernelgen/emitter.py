@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from rcompiler.kernelgen.scopes import Scopes
 from rcompiler.kernelgen.typed_ops import TypedOps
 from rcompiler.kernelgen.value import Val, literal, type_name
-from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.affine import Linear, Terms
 from rcompiler.linalg.element_types import item_bytes
 
 
@@ -47,6 +47,10 @@ class Emitter(Scopes, TypedOps):
         self.has_libm = True
         # of pointers into a memory that has a type of its own
         self.pointer_types: dict[str, str] = {}
+        # Names of linear expressions, and of pointers by what they lie behind, as `pure` would find
+        # them term by term.
+        self._indices: dict[Linear, str] = {}
+        self._places: dict[tuple[str, str, Terms], str] = {}
 
     # -- loops
     def loop(
@@ -98,7 +102,7 @@ class Emitter(Scopes, TypedOps):
                 out.append(Val(self.define(f"{name}#{k}"), c.element, c.lanes))
         else:
             head, tail = head + " : i64 {", "  scf.yield"
-        self.lines.extend([head, *("  " + text for text in lines), tail, "}"])
+        self.lines.extend([head, *lines, tail, "}"])
         return out
 
     def branch(
@@ -126,7 +130,7 @@ class Emitter(Scopes, TypedOps):
         )
         for k, (lines, results) in enumerate(sides):
             self.line(head if k == 0 else "} else {")
-            self.lines.extend("  " + text for text in lines)
+            self.lines.extend(lines)
             self.line(
                 f"  scf.yield {', '.join(r.name for r in results)} : {types}"
                 if results
@@ -162,12 +166,14 @@ class Emitter(Scopes, TypedOps):
         width = max((v.lanes for v in operands), default=0) if lanes is None else lanes
         return Val(self.pure(text, [v.name for v in operands]), element, width)
 
-    def once(self, key: object, compute: Callable[[], Val]) -> Val:
+    def once(self, key: object, compute: Callable[..., Val], *arguments: object) -> Val:
         """What `compute` writes; where that is known already, it is not written again."""
-        known: Val | None = self.recall(key)
+        number = self._number_of(key)
+        known: Val | None = self._recall(number)
         if known is None:
-            known = compute()
-            self.remember(key, known, max(self.depth_of(known.name), self.guard))
+            known = compute(*arguments)
+            depth = max(self.depth_of(known.name), self.guard)
+            self._scopes[depth].known[number] = known
         return known
 
     @property
@@ -181,12 +187,18 @@ class Emitter(Scopes, TypedOps):
         """The same operations, whose results have names that begin with `prefix`."""
         return Variant(self, prefix, guarded=False)
 
-    def _by_depth(self, terms: tuple[tuple[str, int], ...]) -> Sequence[tuple[str, int]]:
+    def _by_depth(self, terms: Terms) -> Sequence[tuple[str, int]]:
         """The terms of a linear expression, those that are known further out first."""
         return terms if len(terms) < 2 else sorted(terms, key=lambda t: self.depth_of(t[0]))
 
     def index(self, value: Linear) -> str:
         """The i64 SSA name of a linear expression (no lane term)."""
+        name = self._indices.get(value)
+        if name is None:
+            name = self._indices[value] = self._index(value)
+        return name
+
+    def _index(self, value: Linear) -> str:
         if not value.terms:
             return self.pure(f"arith.constant {value.constant} : i64", (), "k")
         name = ""
@@ -213,8 +225,8 @@ class Emitter(Scopes, TypedOps):
 
     def materialise(self, value: Linear, lanes: int) -> Val:
         """A linear expression as an i64 value, a vector if it depends on the lane."""
-        stride = value.coefficient(LANE)
-        base = Val(self.index(value.without(LANE)), "i64", 0, value)
+        stride = value.stride
+        base = Val(self.index(value.first), "i64", 0, value)
         if not stride or not lanes:
             return base
         steps = [stride * k for k in range(lanes)]
@@ -229,9 +241,13 @@ class Emitter(Scopes, TypedOps):
         folds into the access.
         """
         kind = "i8" if element == "i1" else element
-        name, type_ = pointer, self.pointer_type(pointer)
-        for symbol, coefficient in self._by_depth(offset.terms):
-            name = self.behind(name, type_, kind, self.index(Linear.of(symbol, coefficient)))
+        type_, key = self.pointer_type(pointer), (pointer, kind, offset.terms)
+        name = self._places.get(key)
+        if name is None:
+            name = pointer
+            for symbol, coefficient in self._by_depth(offset.terms):
+                name = self.behind(name, type_, kind, self.index(Linear.of(symbol, coefficient)))
+            self._places[key] = name
         return self.behind(name, type_, kind, offset.constant) if offset.constant else name
 
     def behind(self, pointer: str, type_: str, kind: str, count: str | int) -> str:

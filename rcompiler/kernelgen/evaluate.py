@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from torch_mlir import ir
 
@@ -21,10 +22,10 @@ from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.stack import StackSlots
 from rcompiler.kernelgen.value import Val
-from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.affine import LANE, Linear, lanes_differ
 from rcompiler.linalg.element_types import item_bytes
-from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.maps import compile_expression
+from rcompiler.linalg.generic import Forms, Generic
+from rcompiler.linalg.maps import Expression, compile_expression
 from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.values import defining, element_of, integers, shape_of
 from rcompiler.linalg.views import kept_dims, view_coordinates
@@ -54,9 +55,19 @@ class Evaluator:
         self.reducer = new_reducer(self)
         self.combiner = Combiner(self)
         self._generics: dict[ir.Operation, Generic] = {}
+        self._forms = Forms()
+        self._definitions: dict[ir.Value, ir.Operation | None] = {}
+        self._elements: dict[ir.Value, Callable[[list[Linear], int], Val]] = {}
+        self._maps: dict[ir.Attribute, list[Expression]] = {}
         self._rows = Scratch(self) if keeps_rows else None
         self.prefetcher = Prefetcher(emitter)
         self._shuffles = shuffles
+
+    def op_of(self, value: ir.Value) -> ir.Operation | None:
+        """As `defining`, which is asked once."""
+        if value not in self._definitions:
+            self._definitions[value] = defining(value)
+        return self._definitions[value]
 
     def depth(self, op: ir.Operation) -> int:
         """The loop that an op stands in: what it computes is not known further out."""
@@ -67,9 +78,18 @@ class Evaluator:
         positions of the body's own loops.
         """
         self._lane_count = max(lanes, 1)
-        [expression] = ir.AffineMapAttr(op.attributes["map"]).value.results
+        [expression] = self.map_of(op)
         values = [dims[v] if v in dims else self.position_of(v) for v in op.operands]
-        return compile_expression(expression)(values, self.split)
+        return expression(values, self.split)
+
+    def map_of(self, op: ir.Operation) -> list[Expression]:
+        """What an affine op computes of its operands; many ops have the same map."""
+        attribute = op.attributes["map"]
+        found = self._maps.get(attribute)
+        if found is None:
+            results = ir.AffineMapAttr(attribute).value.results
+            found = self._maps[attribute] = list(map(compile_expression, results))
+        return found
 
     def position_of(self, value: ir.Value) -> Linear:
         """A position that is computed outside of the body of an op."""
@@ -77,7 +97,7 @@ class Evaluator:
 
     def generic(self, op: ir.Operation) -> Generic:
         if op not in self._generics:
-            self._generics[op] = Generic(op)
+            self._generics[op] = self._forms.of(op)
         return self._generics[op]
 
     # -- reading -----------------------------------------------------------------------------------
@@ -85,43 +105,47 @@ class Evaluator:
         """The element (or `lanes` elements, if a coordinate contains LANE) of `value`; a scalar if
         all lanes agree.
         """
-        if lanes and not any(c.coefficient(LANE) for c in at):
+        if lanes and not lanes_differ(at):
             lanes = 0
         key = ("read", value, tuple(at), lanes)
-        return self.emitter.once(key, lambda: self._read_anew(value, at, lanes))
+        return self.emitter.once(key, self._read, value, at, lanes)
 
-    def _read_anew(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
+    def _read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
+        buffer = self.buffers.get(value)
+        if buffer is not None:
+            return self.load(buffer, at, lanes)
+        found = self._elements.get(value)
+        if found is None:
+            found = self._elements[value] = self._element(value)
         try:
-            return self._read(value, at, lanes)
+            return found(at, lanes)
         except NeedsScalars:
             if not lanes:
                 raise
             scalars = [self.read(value, [c.at_lane(k) for c in at], 0) for k in range(lanes)]
             return self.emitter.gather_lanes(scalars)
 
-    def _read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
-        if value in self.buffers:
-            return self.load(self.buffers[value], at, lanes)
-        owner = value.owner
-        if isinstance(owner, ir.Block):
+    def _element(self, value: ir.Value) -> Callable[[list[Linear], int], Val]:
+        """What computes elements of the result of an op."""
+        op = defining(value)
+        if op is None:
             raise CompilerError(f"{value}: not an operand of the region")
-        op = owner.operation
         method = getattr(self, "_" + op.name.replace(".", "_"), None)
         if method is None:
             raise CompilerError(f"{op.location}: {op.name} cannot stand in an rTask body")
-        return method(op, list(op.results).index(value), at, lanes)
+        return partial(method, op, list(op.results).index(value))
 
     def load(self, buffer: Buffer, at: list[Linear], lanes: int, steps: int = 1) -> Val:
         """The element at `at`, or `lanes` of them; `steps`: elements that are read as one."""
         offset = buffer.offset(at)
-        stride = offset.coefficient(LANE) if lanes else 0
+        stride = offset.stride if lanes else 0
 
         def load(offset: Linear, lanes: int) -> Val:
             return self.emitter.load(
                 buffer.pointer, buffer.element, offset, lanes, readonly=buffer.readonly, steps=steps
             )
 
-        plain = offset.without(LANE)
+        plain = offset.first
         if stride == 0:
             self.prefetcher.broadcast(buffer, plain)
             return load(plain, 0)
@@ -152,12 +176,13 @@ class Evaluator:
         self, value: ir.Value, at: list[Linear], lanes: int
     ) -> tuple[Buffer, list[Linear]]:
         """The memory of an operand that a slice or a reshape shows, and where an element is."""
-        while (op := defining(value)) is not None and op.name == "tensor.extract_slice":
+        while (op := self.op_of(value)) is not None and op.name == "tensor.extract_slice":
             value, at = op.operands[0], self.view_coordinates(op, at, lanes)
         shape = shape_of(value)
         while value not in self.buffers:
             value = value.owner.operation.operands[0]
-        return replace(self.buffers[value], shape=shape), at
+        buffer = self.buffers[value]
+        return buffer if buffer.shape == shape else replace(buffer, shape=shape), at
 
     def split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:
         """Quotient (rounded down) and remainder of a coordinate by a constant."""
@@ -167,7 +192,7 @@ class Evaluator:
         done = value.split(divisor, ranges)
         if done is not None:
             return done
-        if value.coefficient(LANE):
+        if value.stride:
             raise NeedsScalars
         steps = -(min(value.lowest(ranges), 0) // divisor)  # whole steps that make it positive
         value = value + steps * divisor
@@ -183,7 +208,10 @@ class Evaluator:
         self, generic: Generic, operand: int, dims: list[Linear], lanes: int
     ) -> list[Linear]:
         """Where `operand` is read for the loop coordinates `dims`."""
-        self._lane_count = max(lanes, 1)
+        plain = generic.dims[operand]
+        if -1 not in plain:
+            return [dims[d] for d in plain]
+        self._lane_count = lanes or 1
         return [expression(dims, self.split) for expression in generic.expressions[operand]]
 
     def operand(self, generic: Generic, k: int, dims: list[Linear], lanes: int) -> Val:
@@ -193,7 +221,7 @@ class Evaluator:
         most operands.
         """
         key = ("operand", generic.op, k, lanes, *[dims[d] for d in generic.operand_dims[k]])
-        return self.emitter.once(key, lambda: self._operand(generic, k, dims, lanes))
+        return self.emitter.once(key, self._operand, generic, k, dims, lanes)
 
     def _operand(self, generic: Generic, k: int, dims: list[Linear], lanes: int) -> Val:
         try:
@@ -245,7 +273,7 @@ class Evaluator:
             if init >= 0 and not generic.init_used[init]:
                 arguments.append(self.emitter.constant(0, element))
             else:
-                arguments.append(self.operand(generic, k, dims, lanes))
+                arguments.append(self._operand(generic, k, dims, lanes))
         return self.body.run(generic.block, arguments, dims, lanes)
 
     def _tensor_extract_slice(
@@ -354,7 +382,7 @@ class Evaluator:
 
     def _test(self, predicate: str, value: Linear, bound: int) -> str:
         """The i1 of a comparison that is made when the code runs."""
-        if value.coefficient(LANE):
+        if value.stride:
             raise NeedsScalars
         return self.emitter.compare(predicate, value, bound).name
 

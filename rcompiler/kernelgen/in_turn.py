@@ -24,6 +24,8 @@ def abreast(e: Emitter, parts: Sequence[Callable[[], _T]]) -> list[_T]:
 
     Parts that do more than compute values are written one after the other.
     """
+    if len(parts) == 1:
+        return [parts[0]()]
     start, results, texts = len(e.lines), [], []
     for part in parts:
         results.append(part())
@@ -40,10 +42,10 @@ def in_turn(parts: Sequence[Sequence[str]]) -> list[str]:
     some line is not a plain definition of a value (a loop, a store), and where they are short.
     """
     one_by_one = [line for lines in parts for line in lines]
-    if not all(map(_VALUE.fullmatch, one_by_one)):
+    if max(map(len, parts), default=0) < _LONG or not all(map(_VALUE.fullmatch, one_by_one)):
         return one_by_one
     read = [[_Line.of(line) for line in lines] for lines in parts]
-    if max(map(_steps, read), default=0) < _LONG:
+    if not any(_steps(lines) >= _LONG for lines in read):
         return one_by_one
     missing = {line.value for lines in read for line in lines}
     pending = [deque(lines) for lines in read]

@@ -82,7 +82,7 @@ class KernelWriter:
         found = target.body(e.text())
         if guards := guards_of(self._kernel):
             found = target.guarded(guards, found)
-        lines = "\n".join("  " + text for text in found)
+        lines = "\n".join(found)
         vectorise = self._sequential and not (slabs and slabs.lockstep)
         head = target.head(self._name, vectorise=vectorise and has_plain_loops(self._block))
         return f"{head}{{\n  %zero = arith.constant 0 : i64\n{lines}\n  return\n}}", e.externals

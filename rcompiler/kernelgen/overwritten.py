@@ -15,14 +15,16 @@ from collections.abc import Container, Iterator
 
 from torch_mlir import ir
 
-from rcompiler.dialects.task_body import LOOP, stores_in
+from rcompiler.dialects.task_body import LOOP
 from rcompiler.errors import CompilerError
 
 
-def check_overwritten(block: ir.Block, kernel: str) -> None:
-    """Of the body of one task. Raises CompilerError naming the kernel and what comes too late."""
+def check_overwritten(block: ir.Block, stores: Container[ir.Operation], kernel: str) -> None:
+    """Of the body of one task, by its `stores_in`. Raises CompilerError naming the kernel and what
+    comes too late.
+    """
     order = _Order()
-    for put, number in _puts(block, stores_in(block)):
+    for put, number in _puts(block, stores):
         tensor = put.operands[number]
         if not isinstance(tensor.type, ir.RankedTensorType):
             continue

@@ -96,7 +96,7 @@ class Prefetcher:
     def broadcast(self, buffer: Buffer, offset: Linear) -> None:
         """The element at `offset` is loaded for all lanes: ask for that of the next tile."""
         steps = self._streams.steps
-        if not steps or not buffer.readonly:
+        if not steps or not buffer.readonly or buffer.bytes < FROM:
             return
         if steps * item_bytes(buffer.element) <= SHORT or self._jumps(buffer, offset):
             self._request(buffer, offset, self._next_tile(buffer, offset))
@@ -118,11 +118,9 @@ class Prefetcher:
         """Bytes from `offset` to where it is in the next iteration of the innermost loop around the
         reduction that moves it; 0 if none does.
         """
-        outside = [
-            (self._emitter.depth_of(symbol), abs(coefficient))
-            for symbol, coefficient in offset.terms
-            if self._emitter.depth_of(symbol) <= self._streams.outside
-        ]
+        depth_of = self._emitter.depth_of
+        steps = [(depth_of(symbol), abs(coefficient)) for symbol, coefficient in offset.terms]
+        outside = [step for step in steps if step[0] <= self._streams.outside]
         return max(outside, default=(0, 0))[1] * item_bytes(buffer.element)
 
     def _jumps(self, buffer: Buffer, offset: Linear) -> bool:

@@ -18,7 +18,7 @@ from rcompiler.kernelgen.reader import NeedsScalars, Reader
 from rcompiler.kernelgen.tile_order import TileOrder
 from rcompiler.kernelgen.tile_registers import TileProducts, Waiting
 from rcompiler.kernelgen.value import Val
-from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.affine import Linear, lanes_differ
 from rcompiler.linalg.bodies import multiply_adds
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import element_of
@@ -93,7 +93,7 @@ class Reducer:
     ) -> list[tuple[object, ...]]:
         """Compute the results for all positions; under which they are remembered."""
         e = self._e
-        lanes = lanes if any(map(_varies, positions)) else 0
+        lanes = lanes if any(map(lanes_differ, positions)) else 0
         keys = [_key(generic, p, lanes) for p in positions]
         missing = [k for k, key in enumerate(keys) if e.recall(key) is None]
         if missing:
@@ -156,7 +156,9 @@ class Reducer:
         def update(point: dict[int, Linear], values: list[Val]) -> list[Val]:
             out = list(values)
             for k in visit:
-                dims = [point.get(d, c) for d, c in enumerate(points[k])]
+                dims = points[k].copy()
+                for d, at in point.items():
+                    dims[d] = at
                 mine = slice(k * count, (k + 1) * count)
                 out[mine] = step(generic, dims, values[mine], lanes)
             return out
@@ -198,7 +200,7 @@ class Reducer:
                 ]
             except NeedsScalars:
                 return list(range(len(points))), 0, 0
-            wide = [any(c.coefficient(LANE) for c in w) for w in where]
+            wide = [lanes_differ(w) for w in where]
             keys = (
                 tuple(tuple(w) for w, is_wide in zip(where, wide, strict=True) if is_wide == kind)
                 for kind in (False, True)
@@ -214,14 +216,9 @@ class Reducer:
         return order, 0 if () in broadcasts else len(broadcasts), len(vectors)
 
 
-def _varies(position: list[Linear]) -> bool:
-    """Whether each lane is at coordinates of its own."""
-    return any(c.coefficient(LANE) for c in position)
-
-
 def _key(generic: Generic, position: list[Linear], lanes: int) -> tuple[object, ...]:
     """Under which a result is remembered: one that all lanes share is a scalar."""
-    return ("reduce", generic.op, tuple(position), lanes if _varies(position) else 0)
+    return ("reduce", generic.op, tuple(position), lanes if lanes_differ(position) else 0)
 
 
 def _unrolls(spans: Spans, budget: int) -> dict[int, int]:

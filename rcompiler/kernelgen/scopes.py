@@ -90,34 +90,37 @@ class Scopes:
         name = self._written.get(text)
         if name is not None:
             return name
-        operands_depth = self.depth_of(*operands)
-        depth = max(operands_depth, least_depth)
-        for scope in self._scopes[operands_depth + 1 : depth + 1]:
-            name = scope.known.get(text)
-            if name is not None:
-                return name
-        name = self.define(self.fresh(prefix), depth)
-        scope = self._scopes[depth]
-        scope.lines.append(f"{name} = {text}")
-        if depth == operands_depth:
-            self._written[text] = name
-        else:  # behind the guard of a branch
-            scope.known[text] = name
+        depth = self.depth_of(*operands)
+        known: dict[Any, Any] = self._written
+        if depth < least_depth:  # behind the guard of a branch
+            for scope in self._scopes[depth + 1 : least_depth + 1]:
+                name = scope.known.get(text)
+                if name is not None:
+                    return name
+            depth, known = least_depth, self._scopes[least_depth].known
+        self._count += 1
+        name = known[text] = f"%{prefix}{self._count}"  # as `fresh` and `define`
+        self._depth[name] = depth
+        self._scopes[depth].lines.append(f"{name} = {text}")
         return name
 
     def remember(self, key: object, value: object, depth: int | None = None) -> None:
         """Keep `value` for `recall` until the scope at `depth` closes, by default the innermost."""
-        number = self._key_numbers.setdefault(key, len(self._key_numbers))
-        self._scopes[self.depth if depth is None else depth].known[number] = value
+        self._scopes[-1 if depth is None else depth].known[self._number_of(key)] = value
 
     def recall(self, key: object) -> Any:
         """What an open scope remembers under `key`; None if nothing."""
         number = self._key_numbers.get(key)
-        if number is not None:
-            for scope in reversed(self._scopes):
-                known = scope.known.get(number)
-                if known is not None:
-                    return known
+        return None if number is None else self._recall(number)
+
+    def _number_of(self, key: object) -> int:
+        return self._key_numbers.setdefault(key, len(self._key_numbers))
+
+    def _recall(self, number: int) -> Any:
+        for scope in reversed(self._scopes):
+            known = scope.known.get(number)
+            if known is not None:
+                return known
         return None
 
     def is_known(self, key: object) -> bool:

@@ -15,7 +15,7 @@ from rcompiler.kernelgen.boxes import for_each
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.reader import Reader
 from rcompiler.kernelgen.value import Val
-from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.affine import Linear, lanes_differ
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import element_of, shape_of
@@ -44,7 +44,7 @@ class Scratch:
         """
         e, op = self._reader.emitter, generic.op
         rows = tuple(c for d, c in enumerate(at) if d not in columns)
-        if any(c.coefficient(LANE) for c in rows):
+        if lanes_differ(rows):
             return None
         key = ("scratch", op, rows)
         buffer = e.recall(key)
@@ -67,7 +67,7 @@ class Scratch:
             for dim, coordinate in zip(columns, inner, strict=True):
                 where[dim] = coordinate
             value = e.splat(self._reader.inline(generic, where, lanes)[0], lanes)
-            e.store(value, buffer.pointer, buffer.offset(inner).without(LANE))
+            e.store(value, buffer.pointer, buffer.offset(inner).first)
 
         with self._reader.prefetcher.row(buffer.bytes):
             for_each(e, buffer.shape, element)

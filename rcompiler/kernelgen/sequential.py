@@ -20,7 +20,7 @@ from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.tiling import Range
 from rcompiler.kernelgen.value import Val
-from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.independent_loops import UPDATES, Apart, loop_of
 
 
@@ -66,7 +66,7 @@ class SequentialWriter:
         """One iteration of the outermost of the loops for each member."""
         apart, *inner = nest
         self._scalars[apart.iteration] = [
-            Val(self._e.index(at.without(LANE)), "i64", 0, at) for at, *_ in members
+            Val(self._e.index(at.first), "i64", 0, at) for at, *_ in members
         ]
         rest = [list(places) for _, *places in members]
         yielded = self._block(apart.block, inner, rest)
@@ -107,7 +107,7 @@ class SequentialWriter:
 
         def element(where: list[Linear], lanes: int) -> None:
             value = self._e.splat(self._evaluator.read(init, where, lanes), lanes)
-            self._e.store(value, output.pointer, output.offset(where).without(LANE))
+            self._e.store(value, output.pointer, output.offset(where).first)
 
         for_each_in(self._e, ranges, element)
 
@@ -232,7 +232,7 @@ class SequentialWriter:
                     buffer = self._tensor(tensor)
                     pairs = zip(self._scalar(scalar), self._where(indices), strict=True)
                     for value, where in pairs:
-                        offset = buffer.offset(where).without(LANE)
+                        offset = buffer.offset(where).first
                         self._e.store(self._e.splat(value, self._lanes), buffer.pointer, offset)
                     self._stale.add(tensor)
                     self._tensors[op.result] = buffer

@@ -28,9 +28,16 @@ from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.element_types import item_bytes
-from rcompiler.linalg.maps import compile_expression
 from rcompiler.linalg.pieces import Piece
-from rcompiler.linalg.values import STAGE, defining, element_of, integer, integers, shape_of
+from rcompiler.linalg.values import (
+    STAGE,
+    defining,
+    element_of,
+    integer,
+    integers,
+    last_of,
+    shape_of,
+)
 from rcompiler.linalg.views import kept_dims
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -49,7 +56,8 @@ class _Slice:
     def place(self, at: list[Linear]) -> list[Linear]:
         """Where an element of the slice is in the source."""
         return [
-            offset if dim < 0 else at[dim] * stride + offset for dim, stride, offset in self.dims
+            offset if dim < 0 else (at[dim] if stride == 1 else at[dim] * stride) + offset
+            for dim, stride, offset in self.dims
         ]
 
 
@@ -61,6 +69,7 @@ class TaskEvaluator(Evaluator):
         self._positions: dict[ir.Value, Linear] = {}
         self._depths: dict[ir.Block, int] = {}
         self._slices: dict[ir.Value, _Slice | None] = {}
+        self._shown: dict[ir.Value, list[_Slice]] = {}
 
     def enter(self, block: ir.Block) -> None:
         """Note that the ops of a block are computed where the code is written now."""
@@ -75,21 +84,21 @@ class TaskEvaluator(Evaluator):
 
     def position_of(self, value: ir.Value) -> Linear:
         """An index value as a linear expression."""
-        if value not in self._positions:
-            self._positions[value] = self._position(value)
-        return self._positions[value]
+        found = self._positions.get(value)
+        if found is None:
+            found = self._positions[value] = self._position(value)
+        return found
 
     def _position(self, value: ir.Value) -> Linear:
-        if isinstance(value.owner, ir.Block):
+        op = defining(value)
+        if op is None:
             raise CompilerError(f"{value}: no position of a task")
-        op = value.owner.operation
         if op.name == "arith.constant":
             return Linear(ir.IntegerAttr(op.attributes["value"]).value)
         if op.name not in ("affine.apply", "affine.min", "affine.max"):
             raise CompilerError(f"{op.location}: {op.name} cannot give a position of a task")
         dims = [self.position_of(v) for v in op.operands]
-        results = ir.AffineMapAttr(op.attributes["map"]).value.results
-        found, *others = [compile_expression(e)(dims, self.split) for e in results]
+        found, *others = [expression(dims, self.split) for expression in self.map_of(op)]
         for other in others:
             found = self._extreme("minsi" if op.name == "affine.min" else "maxsi", found, other)
         return found
@@ -117,9 +126,20 @@ class TaskEvaluator(Evaluator):
 
     def read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
         # through slices at once: what they show is known by its place in the source
-        while (found := self._slice_of(value)) is not None:
+        shown = self._shown.get(value)
+        if shown is None:
+            shown = self._shown[value] = self._slices_in_front(value)
+        for found in shown:
             value, at = found.source, found.place(at)
         return super().read(value, at, lanes)
+
+    def _slices_in_front(self, value: ir.Value) -> list[_Slice]:
+        """Those that lead from a value to what it shows a part of."""
+        slices = []
+        while (found := self._slice_of(value)) is not None:
+            slices.append(found)
+            value = found.source
+        return slices
 
     def _slice_of(self, value: ir.Value) -> _Slice | None:
         """What is known of a slice, None of any other value. The loops around a slice are open, and
@@ -153,7 +173,8 @@ class TaskWriter:
         """
         self._block = kernel.regions[0].blocks[0]
         self._name = ir.StringAttr(kernel.attributes["sym_name"]).value
-        check_overwritten(self._block, self._name)
+        self._stores = stores_in(self._block)  # other insertions are computed where they are read
+        check_overwritten(self._block, self._stores, self._name)
         self._e = emitter
         arguments = list(self._block.arguments)
         self._task = arguments.pop()
@@ -161,7 +182,6 @@ class TaskWriter:
         self._evaluator = TaskEvaluator(emitter, self._buffers)
         self._vectors = TaskVectors(self._evaluator)
         self._tiling = replace(Tiling.of(kernel), reduction_tile=None)
-        self._stores = stores_in(self._block)  # other insertions are computed where they are read
         self._written: set[ir.Operation] = set()
         self._kept = _kept_tensors(self._block)
         self._begun: dict[ir.Value, ir.Value] = {}  # of tensors, see `_begun_as`
@@ -202,11 +222,11 @@ class TaskWriter:
         e.guard = guard
 
     def _loop(self, op: ir.Operation) -> None:
-        bounds = [self._evaluator.position_of(v) for v in list(op.operands)[:3]]
+        start, end, step, *inits = op.operands
+        bounds = [self._evaluator.position_of(v) for v in (start, end, step)]
         block = op.regions[0].blocks[0]
         variable, *carried = block.arguments
-        inits = list(op.operands)[3:]
-        following = list(list(block.operations)[-1].operation.operands)
+        following = list(last_of(block).operands)
         numbers = []  # what it carries beside tensors
         for number, init in enumerate(inits):
             if isinstance(init.type, ir.RankedTensorType):
@@ -263,7 +283,7 @@ class TaskWriter:
 
         then, otherwise = op.regions
         self._e.branch(condition, lambda: side(then), lambda: side(otherwise))
-        last = list(then.blocks[0].operations)[-1].operation
+        last = last_of(then.blocks[0])
         for result, value in zip(op.results, last.operands, strict=True):
             self._buffers[result] = self._buffer(value)
 
@@ -285,7 +305,7 @@ class TaskWriter:
     def _buffer(self, value: ir.Value) -> Buffer:
         """The memory of a tensor that tiles are put into."""
         if value not in self._buffers:
-            op = None if isinstance(value.owner, ir.Block) else value.owner.operation
+            op = defining(value)
             if op is not None and op.name == "tensor.insert_slice":
                 self._buffers[value] = self._memory(value, op.operands[1])
             elif op is not None and op.name in ("tensor.empty", MEMORY):
@@ -403,14 +423,15 @@ def _before(value: ir.Value) -> Sequence[ir.Value]:
     """What a tensor was before the last tiles, or loop or branch with tiles, were put into it; ()
     of another one than such a tensor.
     """
-    if isinstance(value.owner, ir.Block):
-        loop = value.owner.owner.operation
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        loop = owner.owner.operation
         return [loop.operands[2 + value.arg_number]] if loop.name == "scf.for" else ()
-    op = value.owner.operation
+    op = owner.operation
     if op.name in ("tensor.insert_slice", "vector.transfer_write"):
         return [op.operands[1]]
     if op.name not in ("scf.for", "scf.if"):
         return ()
     number = value.result_number
-    last = [list(region.blocks[0].operations)[-1].operation for region in op.regions]
+    last = [last_of(region.blocks[0]) for region in op.regions]
     return [*(each.operands[number] for each in last), *list(op.operands)[3 + number :][:1]]

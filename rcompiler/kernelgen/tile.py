@@ -122,14 +122,10 @@ class VectorTileWriter:
         vector = tiling.vector_dim if tiling.vector_dim < len(steps) else -1
         lanes = math.gcd(tiling.lanes, steps[vector]) if vector >= 0 else 0  # no vector is cut
         lanes = 0 if lanes <= 1 else lanes
-        offsets = [
-            range(0, step, lanes) if d == vector and lanes else range(step)
-            for d, step in enumerate(steps)
-        ]
-        positions = []
-        for inner in itertools.product(*offsets):
-            at = [c + o for c, o in zip(base, inner, strict=True)]
-            if lanes:
-                at[vector] = at[vector] + Linear.of(LANE)
-            positions.append(at)
-        return positions, lanes
+        widths = [1] * len(steps)
+        if lanes:
+            widths[vector], base = lanes, list(base)
+            base[vector] = base[vector] + Linear.of(LANE)
+        axes = zip(base, steps, widths, strict=True)
+        along = [[c + offset for offset in range(0, step, width)] for c, step, width in axes]
+        return list(map(list, itertools.product(*along))), lanes

@@ -25,7 +25,7 @@ from rcompiler.kernelgen.reader import NeedsScalars, Reader
 from rcompiler.kernelgen.tile_order import step_of
 from rcompiler.kernelgen.tile_shapes import COLUMNS, ROWS, SUMS, WORD, TileShapes
 from rcompiler.kernelgen.value import Val
-from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.affine import Linear, lanes_differ
 from rcompiler.linalg.constants import scalar_of
 from rcompiler.linalg.dot_group import SUMS as SUMS_OF
 from rcompiler.linalg.dot_group import DotGroup
@@ -165,16 +165,14 @@ class TileProducts:
             return None
         if None in factors:
             return None
-        wide = [any(s.coefficient(LANE) for s in f.starts) for f in factors if f is not None]
+        wide = [lanes_differ(f.starts) for f in factors if f is not None]
         if wide.count(True) != 1:
             return None
         rows, columns = sorted(
             (f for f in factors if f is not None), key=lambda f: wide[factors.index(f)]
         )
         signed = group.signed if factors[0] == rows else group.signed[::-1]
-        if rows.step != group.steps or any(
-            s.coefficient(LANE) != group.steps for s in columns.starts
-        ):
+        if rows.step != group.steps or any(s.stride != group.steps for s in columns.starts):
             return None
         numbers = [{s: n for n, s in enumerate(dict.fromkeys(f.starts))} for f in (rows, columns)]
         at = tuple(
@@ -202,24 +200,41 @@ class TileProducts:
         self, generic: Generic, operand: int, positions: list[list[Linear]], dim: int, lanes: int
     ) -> _Factor | None:
         """A factor that lies in memory, with its words at equal distances along `dim`."""
-        starts, buffers, steps = [], set(), set()
+        starts, kinds = [], set()
+        known: dict[tuple[Linear, ...], tuple[Linear, Buffer, int] | None] = {}
         for position in positions:
             dims = generic.loop_dims(position)
-            places = []
-            for word in (0, 1, generic.sizes[dim] - 1):
-                point = [Linear(word) if d == dim else c for d, c in enumerate(dims)]
-                at = self._reader.coordinates(generic, operand, point, lanes)
-                buffer, offset = self._reader.place_of(generic.inputs[operand], at, lanes)
-                buffers.add(buffer)
-                places.append(offset)
-            first, second, last = (p + places[0] * -1 for p in places)
-            if not second.is_constant or last != second * (generic.sizes[dim] - 1):
+            used = tuple([dims[d] for d in generic.operand_dims[operand]])  # of many positions
+            if used not in known:
+                known[used] = self._words_of(generic, operand, dims, dim, lanes)
+            found = known[used]
+            if found is None:
                 return None
-            steps.add(second.constant)
-            starts.append(places[0])
-        if len(buffers) != 1 or len(steps) != 1:
+            start, buffer, step = found
+            starts.append(start)
+            kinds.add((buffer, step))
+        if len(kinds) != 1:
             return None
-        return _Factor(operand, buffers.pop(), tuple(starts), steps.pop())
+        [(buffer, step)] = kinds
+        return _Factor(operand, buffer, tuple(starts), step)
+
+    def _words_of(
+        self, generic: Generic, operand: int, dims: list[Linear], dim: int, lanes: int
+    ) -> tuple[Linear, Buffer, int] | None:
+        """Where the words of one position begin, the memory they lie in, and their distance along
+        `dim`; None if they are not at equal distances in one memory.
+        """
+        buffers, places = set(), []
+        for word in (0, 1, generic.sizes[dim] - 1):
+            point = [Linear(word) if d == dim else c for d, c in enumerate(dims)]
+            at = self._reader.coordinates(generic, operand, point, lanes)
+            buffer, offset = self._reader.place_of(generic.inputs[operand], at, lanes)
+            buffers.add(buffer)
+            places.append(offset)
+        _, second, last = (p + places[0] * -1 for p in places)
+        if not second.is_constant or last != second * (generic.sizes[dim] - 1):
+            return None
+        return (places[0], buffers.pop(), second.constant) if len(buffers) == 1 else None
 
     # -- code
     def _started(
@@ -274,7 +289,7 @@ class TileProducts:
             stride = tiles.row_step * tiles.item
             self._tile("tileloadd64", ROWS[i], tiles.rows.buffer, place, stride)
         for k, j in enumerate(columns):
-            place = tiles.columns.starts[j].without(LANE) + moved[1]
+            place = tiles.columns.starts[j].first + moved[1]
             stride = tiles.columns.step * tiles.item
             self._tile("tileloadd64", COLUMNS[k], tiles.columns.buffer, place, stride)
         name = _PRODUCTS[tiles.group.element, *tiles.group.signed]

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rcompiler.linalg.lazy import lazy
+
 SUMS, COLUMNS, ROWS = range(4), (4, 5), (6, 7)  # registers
 _MARK = "// tiles of "
 WORD, _BYTES = 4, 64  # bytes of a word, and of a whole row
@@ -61,11 +63,12 @@ class _Block:
 
     items: list[str | _Block] = field(default_factory=list)
 
+    @lazy
     def marks(self) -> set[str]:
-        found: set[str] = set()
-        for item in self.items:
-            found |= item.marks() if isinstance(item, _Block) else _marks([item])
-        return found
+        """When all items are there."""
+        blocks = [item for item in self.items if isinstance(item, _Block)]
+        lines = [item for item in self.items if isinstance(item, str)]
+        return _marks(lines).union(*(block.marks for block in blocks))
 
 
 def with_shapes(lines: Sequence[str]) -> list[str]:
@@ -84,7 +87,7 @@ def with_shapes(lines: Sequence[str]) -> list[str]:
 
 
 def _marks(lines: Sequence[str]) -> set[str]:
-    return {text for line in lines if (text := line.strip()).startswith(_MARK)}
+    return {line.strip() for line in lines if _MARK in line}
 
 
 def _parsed(lines: Iterator[str]) -> _Block:
@@ -108,19 +111,19 @@ def _written(block: _Block, memory: dict[str, str], known: str | None) -> Iterat
     """
     for item, inside in zip(block.items, [*block.items[1:], ""], strict=True):
         if isinstance(item, _Block):
-            marks = item.marks()
+            marks = item.marks
             yield from _written(item, memory, known if marks <= {known} else None)
             known = known if marks <= {known} else None
             continue
         text = item.strip()
         needed = {text} if text.startswith(_MARK) else set()
-        if isinstance(inside, _Block) and len(inside.marks()) == 1:
-            needed = inside.marks()
+        if isinstance(inside, _Block) and len(inside.marks) == 1:
+            needed = inside.marks
         for mark in needed - {known}:
             yield _set(memory[mark])
             known = mark
         if text.startswith("}") and text.endswith("{"):
-            known = known if block.marks() <= {known} else None  # the other side of a branch
+            known = known if block.marks <= {known} else None  # the other side of a branch
         if not text.startswith(_MARK):
             yield item
 

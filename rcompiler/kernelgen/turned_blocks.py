@@ -18,7 +18,7 @@ from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.value import Val
-from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.views import VIEWS
 
 Coordinates = list[Linear]
@@ -39,23 +39,57 @@ class TurnedBlocks:
 
         Only what every position reads is looked at: no guarded read, and nothing in reductions.
         """
-        self._prepare(value, positions, lanes, set())
+        if lanes & -lanes > 1 and len(positions) > 1:
+            if self._may_run_across(value, positions[0], lanes, set()):
+                self._prepare(value, positions, lanes, set())
+
+    def _may_run_across(
+        self, value: ir.Value, at: Coordinates, lanes: int, met: set[object]
+    ) -> bool:
+        """Whether vectors run across the rows of an operand, as far as one of them tells: where
+        elements lie is not asked of what writes code to answer, or answers each vector otherwise.
+        """
+        buffer = self._evaluator.buffers.get(value)
+        if buffer is not None:
+            return buffer.stride(at) not in (0, 1)
+        key = value, tuple(at)
+        op = self._evaluator.op_of(value)
+        if op is None or key in met:
+            return False
+        met.add(key)
+        if op.name == "tensor.extract_slice":
+            inner = self._evaluator.view_coordinates(op, at, lanes)
+            return self._may_run_across(op.operands[0], inner, lanes, met)
+        if op.name != "linalg.generic":
+            return op.name in VIEWS
+        generic = self._evaluator.generic(op)
+        if generic.reduction_dims:
+            return False
+        point = generic.loop_dims(at)
+        return any(
+            -1 in dims or self._may_run_across(operand, [point[d] for d in dims], lanes, met)
+            for operand, dims in zip(generic.inputs, generic.dims, strict=False)
+        )
 
     def _prepare(
         self, value: ir.Value, positions: list[Coordinates], lanes: int, met: set[object]
     ) -> None:
         """met: values with positions that were looked at; a graph may have very many paths."""
-        key = value, tuple(tuple(at) for at in positions)
+        buffer = self._evaluator.buffers.get(value)
+        if buffer is not None:
+            positions = [at for at in positions if buffer.stride(at) not in (0, 1)]
+            if not positions:
+                return
+        key = value, tuple(map(tuple, positions))
         if key in met:
             return
         met.add(key)
-        buffer = self._evaluator.buffers.get(value)
         if buffer is not None:
             self._turn(value, buffer, positions, lanes)
             return
-        if isinstance(value.owner, ir.Block):
+        op = self._evaluator.op_of(value)
+        if op is None:
             return
-        op = value.owner.operation
         if op.name in VIEWS:
             inner = [self._evaluator.view_coordinates(op, at, lanes) for at in positions]
             self._prepare(op.operands[0], inner, lanes, met)
@@ -63,8 +97,8 @@ class TurnedBlocks:
             generic = self._evaluator.generic(op)
             if generic.reduction_dims:
                 return
+            points = [generic.loop_dims(at) for at in positions]
             for k, operand in enumerate(generic.inputs):
-                points = [generic.loop_dims(at) for at in positions]
                 try:
                     inner = [self._evaluator.coordinates(generic, k, p, lanes) for p in points]
                 except NeedsScalars:
@@ -75,9 +109,6 @@ class TurnedBlocks:
         self, value: ir.Value, buffer: Buffer, positions: list[Coordinates], lanes: int
     ) -> None:
         for run in _runs(buffer, positions):
-            stride = buffer.offset(run[0]).coefficient(LANE)
-            if stride in (0, 1):
-                continue
             while (rows := min(1 << len(run).bit_length() >> 1, lanes & -lanes)) > 1:
                 for at, vector in zip(run, self._block(buffer, run[0], rows, lanes), strict=False):
                     key = ("read", value, tuple(at), lanes)
@@ -88,7 +119,7 @@ class TurnedBlocks:
     def _block(self, buffer: Buffer, at: Coordinates, rows: int, lanes: int) -> list[Val]:
         """`rows` vectors of `lanes`, whose first elements follow each other in memory."""
         offset = buffer.offset(at)
-        start, stride = offset.without(LANE), offset.coefficient(LANE)
+        start, stride = offset.first, offset.stride
         loads = [
             self._e.load(
                 buffer.pointer,

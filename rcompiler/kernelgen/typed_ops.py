@@ -107,7 +107,7 @@ class TypedOps(ABC):
         """
         values = self.values(a, b, c)
         lanes = max([v.lanes for v in values])
-        values = [self.splat(v, lanes) for v in values]
+        values = [v if v.lanes == lanes else self.splat(v, lanes) for v in values]
         if self.has_fma:
             return self._of_one_type("vector.fma" if lanes else "math.fma", values)
         x, y, z = values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +32,7 @@ class Val(NamedTuple):
 
     @property
     def type(self) -> str:
-        return type_name(self.element, self.lanes)
+        return f"vector<{self.lanes}x{self.element}>" if self.lanes else self.element
 
     @property
     def symbol(self) -> Linear:
@@ -50,11 +49,13 @@ def literal(value: float | int | bool, element: str) -> str:
         number = int(value) & ((1 << bits) - 1)
         return str(number - (1 << bits) if number >> (bits - 1) else number)
     if element == "f64":
-        return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
-    digits = BITS[element] // 4
+        return f"0x{struct.pack('>d', value).hex().upper()}"
     if element == "f32":
-        with suppress(OverflowError):  # too large: infinity
-            return f"0x{struct.unpack('<I', struct.pack('<f', float(value)))[0]:08X}"
+        try:
+            return f"0x{struct.pack('>f', value).hex().upper()}"
+        except OverflowError:
+            pass  # too large: infinity
+    digits = BITS[element] // 4
     with np.errstate(over="ignore"):
         raw = np.array(value).astype(dtype_of(element)).tobytes()
     return f"0x{int.from_bytes(raw, 'little'):0{digits}X}"

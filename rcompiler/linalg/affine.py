@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-LANE = "<lane>"
+LANE = "~lane"  # sorted behind all other symbols, see `Linear.stride`
+
+Terms = tuple[tuple[str, int], ...]  # coefficients of symbols
 
 
 class Linear:
@@ -22,7 +24,7 @@ class Linear:
 
     __slots__ = ("_hash", "constant", "terms")
 
-    def __init__(self, constant: int = 0, terms: tuple[tuple[str, int], ...] = ()) -> None:
+    def __init__(self, constant: int = 0, terms: Terms = ()) -> None:
         self.constant = constant
         self.terms = terms
         self._hash = hash((constant, terms))
@@ -53,27 +55,27 @@ class Linear:
             constant += value.constant * weight
             for symbol, coefficient in value.terms:
                 total[symbol] = total.get(symbol, 0) + coefficient * weight
-        return Linear(constant, tuple(sorted(term for term in total.items() if term[1])))
+        return Linear(constant, _sorted(total))
 
     def __add__(self, other: Linear | int) -> Linear:
         if isinstance(other, int):
             return Linear(self.constant + other, self.terms) if other else self
         if not other.terms:
-            return Linear(self.constant + other.constant, self.terms)
+            constant = other.constant
+            return Linear(self.constant + constant, self.terms) if constant else self
         if not self.terms:
-            return Linear(self.constant + other.constant, other.terms)
+            return other + self.constant
         total = dict(self.terms)
         for symbol, coefficient in other.terms:
             total[symbol] = total.get(symbol, 0) + coefficient
-        terms = tuple(sorted((s, c) for s, c in total.items() if c))
-        return Linear(self.constant + other.constant, terms)
+        return Linear(self.constant + other.constant, _sorted(total))
 
     def __mul__(self, factor: int) -> Linear:
         if factor == 1:
             return self
         if factor == 0 or not self.terms:
             return Linear(self.constant * factor)
-        return Linear(self.constant * factor, tuple((s, c * factor) for s, c in self.terms))
+        return Linear(self.constant * factor, tuple([(s, c * factor) for s, c in self.terms]))
 
     def coefficient(self, symbol: str) -> int:
         for name, coefficient in self.terms:
@@ -81,12 +83,21 @@ class Linear:
                 return coefficient
         return 0
 
-    def without(self, symbol: str) -> Linear:
-        return Linear(self.constant, tuple(t for t in self.terms if t[0] != symbol))
+    @property
+    def stride(self) -> int:
+        """From lane to lane."""
+        terms = self.terms
+        return terms[-1][1] if terms and terms[-1][0] == LANE else 0
+
+    @property
+    def first(self) -> Linear:
+        """The value in the first lane."""
+        return Linear(self.constant, self.terms[:-1]) if self.stride else self
 
     def at_lane(self, lane: int) -> Linear:
         """The value in one lane of the vector."""
-        return self.without(LANE) + self.coefficient(LANE) * lane
+        stride = self.stride
+        return self.first + stride * lane if stride else self
 
     def lowest(self, ranges: Mapping[str, int]) -> int:
         """A lower bound; a symbol without a known range counts as 0 (none is subtracted)."""
@@ -121,6 +132,20 @@ class Linear:
         if low < 0 or high >= divisor:
             return None
         return Linear(quotient, whole), Linear(remainder, rest)
+
+
+def _sorted(total: dict[str, int]) -> Terms:
+    """The terms of a sum."""
+    return tuple(sorted([term for term in total.items() if term[1]]))
+
+
+def lanes_differ(coordinates: Iterable[Linear]) -> bool:
+    """Whether each lane of a vector is at coordinates of its own."""
+    for coordinate in coordinates:
+        terms = coordinate.terms  # as `Linear.stride`, which is asked for very often
+        if terms and terms[-1][0] == LANE:
+            return True
+    return False
 
 
 Coordinates = list[Linear]  # one for each dim of a tensor, or of a nest of loops

@@ -18,6 +18,7 @@ from rcompiler.linalg.values import constant_of, defining, element_of, integer, 
 
 LANE_DIM = "rtask.lane_dim"  # of a reduction on tiles; -1: vectors run along no reduction dim
 COMBINATION = "rtask.combination"  # of an op on tiles: all of it is one, see `Generic.combination`
+_START = Linear()
 MATRIX_LIMIT = 64  # elements of a matrix whose products with vectors are straight code
 
 
@@ -36,6 +37,38 @@ class Combination:
     row: int
 
 
+class Form:
+    """What follows from the maps and iterators of a linalg.generic alone; see `Generic`."""
+
+    def __init__(self, op: ir.Operation) -> None:
+        self._op = op
+
+    @lazy
+    def maps(self) -> list[ir.AffineMap]:
+        maps = ir.ArrayAttr(self._op.attributes["indexing_maps"])
+        return [ir.AffineMapAttr(a).value for a in maps]
+
+    @lazy
+    def expressions(self) -> list[list[Expression]]:
+        return [[compile_expression(e) for e in m.results] for m in self.maps]
+
+    @lazy
+    def dims(self) -> list[list[int]]:
+        return [[dim_of(e) for e in m.results] for m in self.maps]
+
+    @lazy
+    def operand_dims(self) -> list[list[int]]:
+        return [
+            sorted({int(d) for d in re.findall(r"d(\d+)", str(m).partition("->")[2])})
+            for m in self.maps
+        ]
+
+    @lazy
+    def reduction_dims(self) -> list[int]:
+        kinds = str(self._op.attributes["iterator_types"])  # at once: one by one takes long
+        return [d for d, kind in enumerate(kinds.split(",")) if "reduction" in kind]
+
+
 @dataclass
 class Generic:
     """One linalg.generic: maps as functions, which loop dims reduce, how results address the loop
@@ -45,14 +78,30 @@ class Generic:
     op: ir.Operation
 
     @lazy
+    def form(self) -> Form:
+        return Form(self.op)
+
+    @lazy
     def maps(self) -> list[ir.AffineMap]:
-        return [
-            ir.AffineMapAttr(a).value for a in ir.ArrayAttr(self.op.attributes["indexing_maps"])
-        ]
+        return self.form.maps
 
     @lazy
     def expressions(self) -> list[list[Expression]]:
-        return [[compile_expression(e) for e in m.results] for m in self.maps]
+        return self.form.expressions
+
+    @lazy
+    def dims(self) -> list[list[int]]:
+        """For each operand, the loop dim that each of its dims is; -1: another expression."""
+        return self.form.dims
+
+    @lazy
+    def operand_dims(self) -> list[list[int]]:
+        """For each operand, the loop dims that its map uses."""
+        return self.form.operand_dims
+
+    @lazy
+    def reduction_dims(self) -> list[int]:
+        return self.form.reduction_dims
 
     @lazy
     def operands(self) -> list[ir.Value]:
@@ -62,19 +111,6 @@ class Generic:
     def elements(self) -> list[str]:
         """The element type of each operand."""
         return [element_of(value) for value in self.operands]
-
-    @lazy
-    def dims(self) -> list[list[int]]:
-        """For each operand, the loop dim that each of its dims is; -1: another expression."""
-        return [[dim_of(e) for e in m.results] for m in self.maps]
-
-    @lazy
-    def operand_dims(self) -> list[list[int]]:
-        """For each operand, the loop dims that its map uses."""
-        return [
-            sorted({int(d) for d in re.findall(r"d(\d+)", str(m).partition("->")[2])})
-            for m in self.maps
-        ]
 
     @lazy
     def factors(self) -> tuple[int, int] | None:
@@ -88,11 +124,6 @@ class Generic:
     def kinds(self) -> list[ir.Attribute]:
         """The iterator type of each loop dim."""
         return list(ir.ArrayAttr(self.op.attributes["iterator_types"]))
-
-    @lazy
-    def reduction_dims(self) -> list[int]:
-        kinds = str(self.op.attributes["iterator_types"])  # at once: one by one takes long
-        return [d for d, kind in enumerate(kinds.split(",")) if "reduction" in kind]
 
     @lazy
     def windowed(self) -> bool:
@@ -180,10 +211,10 @@ class Generic:
 
     def loop_dims(self, at: list[Linear]) -> list[Linear]:
         """Loop coordinates from result coordinates; reduction dims stay 0."""
-        dims = [Linear()] * len(self.sizes)
-        for position, dim in enumerate(self.result_dims):
+        dims = [_START] * len(self.sizes)
+        for coordinate, dim in zip(at, self.result_dims, strict=True):
             if dim >= 0:
-                dims[dim] = at[position]
+                dims[dim] = coordinate
         return dims
 
     @lazy
@@ -290,17 +321,14 @@ def generics_of(block: ir.Block) -> list[Generic]:
 
 
 class Forms:
-    """Generics of many ops, of which a large model has few forms: what follows from maps and
-    iterators is found once for equal ones.
-    """
+    """Generics of many ops, of which there are few forms: each is looked at once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[ir.Attribute, ir.Attribute], Generic] = {}
+        self._known: dict[tuple[ir.Attribute, ir.Attribute], Form] = {}
 
     def of(self, op: ir.Operation) -> Generic:
         """`Generic(op)`."""
         attributes, found = op.attributes, Generic(op)
-        form = attributes["indexing_maps"], attributes["iterator_types"]
-        known = self._known.setdefault(form, found)
-        found.maps, found.reduction_dims = known.maps, known.reduction_dims
+        key = attributes["indexing_maps"], attributes["iterator_types"]
+        found.form = self._known.setdefault(key, found.form)
         return found

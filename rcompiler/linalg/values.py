@@ -56,9 +56,14 @@ def ops_of(block: ir.Block) -> list[ir.Operation]:
     return [view.operation for view in block.operations]
 
 
+def last_of(block: ir.Block) -> ir.Operation:
+    """The last op of a block."""
+    return block.operations[-1].operation
+
+
 def yielded(block: ir.Block) -> list[ir.Value]:
     """The results of an operator's or kernel's body: several ones travel as one tuple."""
-    value = list(block.operations)[-1].operation.operands[0]
+    value = last_of(block).operands[0]
     if not isinstance(value.type, ir.TupleType):
         return [value]
     return list(value.owner.operation.operands)

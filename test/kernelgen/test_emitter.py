@@ -1,5 +1,6 @@
 """Emitter: where an op is written, and that nothing is written twice."""
 
+from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.linalg.affine import LANE, Linear
 
@@ -94,3 +95,36 @@ def test_lanes_of_an_index():
     value = e.materialise(Linear.of("%i") + Linear.of(LANE, 3), 4)
     assert value.type == "vector<4xi64>"
     assert "dense<[0, 3, 6, 9]>" in text(e)
+
+
+def test_an_address_is_known_without_a_look_at_its_terms(monkeypatch):
+    e = Emitter(8, has_fma=True)
+    asked: list[str] = []
+    pure = e.pure
+    monkeypatch.setattr(e, "pure", lambda text, *rest: asked.append(text) or pure(text, *rest))
+    terms = Linear.of("%i", 12) + Linear.of("%j")
+    first = e.address("%p", "f32", terms)
+    assert (e.address("%p", "f32", terms), e.index(terms)) == (first, e.index(terms))
+    asked.clear()
+    assert (e.address("%p", "f32", terms), e.index(terms)) == (first, e.index(terms))
+    assert not asked
+    e.address("%p", "f32", terms + 5)
+    assert len(asked) == 1  # the constant distance
+
+
+def test_offsets_of_a_register_tile_are_added_up_once(monkeypatch):
+    start = Linear.of("%task", 4) + 2
+    buffer = Buffer("%p", (6, 8), "f32", True, (start, Linear()))
+    row, column = Linear.of("%i", 4) + Linear.of("%task", 4), Linear.of(LANE)
+    sums: list[Linear] = []
+    weighted = Linear.weighted
+
+    def counted(*arguments):
+        sums.append(weighted(*arguments))
+        return sums[-1]
+
+    monkeypatch.setattr(Linear, "weighted", staticmethod(counted))
+    found = [buffer.offset([row + k, column + n]) for k in (0, 1) for n in (0, 4)]
+    assert found == [Linear.of("%i", 32) + Linear.of(LANE) + k for k in (-16, -12, -8, -4)]
+    assert {buffer.stride([row, column]), found[0].stride} == {1}
+    assert len(sums) == 2  # the start of the buffer, and one for all positions

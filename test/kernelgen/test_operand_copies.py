@@ -18,7 +18,7 @@ from rcompiler.kernelgen.simt.runs import run_width
 from rcompiler.kernelgen.simt.source import Reading, peeled, split_run
 from rcompiler.kernelgen.simt.thread_grid import Extent, ThreadGrid, thread_grid
 from rcompiler.kernelgen.simt.workspace import Workspace
-from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.product import form_of
 from rcompiler.linalg.values import element_of, shape_of
@@ -185,7 +185,7 @@ def test_padding_with_anything_else_is_computed(fill):
 
 def test_runs_are_divided_whole():
     """16 q + 4 r + lane by 8, four lanes: 2 q + r / 2, and 4 (r % 2) + lane."""
-    value = Linear(0, (("<lane>", 1), ("q", 16), ("r", 4)))
+    value = Linear(0, (("q", 16), ("r", 4), (LANE, 1)))
 
     def split(runs, divisor):
         assert divisor == 2
@@ -195,7 +195,7 @@ def test_runs_are_divided_whole():
 
     quotient, remainder = split_run(value, 8, 4, split)
     assert quotient == Linear(0, (("half", 1), ("q", 2)))
-    assert remainder == Linear(0, (("<lane>", 1), ("odd", 4)))
+    assert remainder == Linear(0, (("odd", 4), (LANE, 1)))
 
 
 def test_unfolding_leaves_out_dims_of_one():

@@ -4,6 +4,7 @@ import pytest
 from torch_mlir import ir
 
 from rcompiler import dialects
+from rcompiler.dialects.task_body import stores_in
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.overwritten import check_overwritten
 
@@ -98,7 +99,8 @@ WRONG = {
 def check(body):
     with dialects.load(ir.Context()), ir.Location.unknown():
         module = ir.Module.parse(HEAD + body + "  return %r : tensor<8xf32>\n}")
-        check_overwritten(module.body.operations[0].regions[0].blocks[0], "k")
+        block = module.body.operations[0].regions[0].blocks[0]
+        check_overwritten(block, stores_in(block), "k")
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.affine import LANE, Linear, lanes_differ
 
 NAMES = ("a", "b", LANE)
 linears = st.builds(
@@ -31,7 +31,9 @@ def test_arithmetic(a: Linear, b: Linear, factor: int, point: dict[str, int]):
 @given(linears, points)
 def test_lanes(a: Linear, point: dict[str, int]):
     assert value(a.at_lane(point[LANE]), point) == value(a, point)
-    assert value(a.without(LANE), point) + a.coefficient(LANE) * point[LANE] == value(a, point)
+    assert value(a.first, point) + a.stride * point[LANE] == value(a, point)
+    assert a.stride == a.coefficient(LANE)
+    assert lanes_differ([Linear(1), a]) == (a.stride != 0)
 
 
 @given(linears, st.integers(1, 16), points)

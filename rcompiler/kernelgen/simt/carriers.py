@@ -16,7 +16,7 @@ from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.operand import Operand
 from rcompiler.kernelgen.simt.source import Place, Reading
 from rcompiler.kernelgen.value import Val
-from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.affine import Linear
 
 # A fetched element as it is stored.
 Stored = Callable[[Val], Val]
@@ -146,7 +146,7 @@ class RegisterCarrier(Carrier):
         source, there = self._source(run, before)
 
         def load() -> list[Val]:
-            buffer, first = source.buffer, source.offset.without(LANE)
+            buffer, first = source.buffer, source.offset.first
             return [e.load(buffer.pointer, buffer.element, first, count, readonly=buffer.readonly)]
 
         def nothing() -> list[Val]:
@@ -187,7 +187,7 @@ class AsynchronousCarrier(Carrier):
         source, there = self._source(run, before)
         e.copy(
             e.address(pointer, operand.element, place),
-            e.address(source.buffer.pointer, operand.element, source.offset.without(LANE)),
+            e.address(source.buffer.pointer, operand.element, source.offset.first),
             operand.width * operand.item,
             e.all_of([run.valid, there]),
         )

@@ -38,7 +38,7 @@ class SimtEvaluator(Evaluator):
         """As `Evaluator.split`, of no more than what must be divided; of the elements of an
         asynchronous copy, too.
         """
-        if value.coefficient(LANE):
+        if value.stride:
             done = value.split(divisor, {**self.emitter.ranges, LANE: self._lane_count})
             return done or split_run(value, divisor, self._lane_count, self.split)
         known, rest = peeled(value, divisor)
@@ -86,6 +86,6 @@ class SimtEvaluator(Evaluator):
         """Whether there is an element, or the name of an i1."""
         tests = []
         for coordinate, bound in place.tests:
-            below = self._below(coordinate.without(LANE), bound)
+            below = self._below(coordinate.first, bound)
             tests.append(below if bound else self._negated(below))
         return self._all(tests)

@@ -62,7 +62,7 @@ class _Symbols:
         done = value.split(divisor, self._ranges)
         if done is not None:
             return done
-        if value.coefficient(LANE):
+        if value.stride:
             return split_run(value, divisor, self._count, self.split)
         known, _ = peeled(value, divisor)
         self._made += 1

@@ -41,10 +41,10 @@ class Place:
         """Whether the elements at the lanes up to `count` are neighbours, the first one lies at a
         multiple of as many, and there are all or none of them.
         """
-        along = [self.offset, *(c for c, _ in self.tests if c.coefficient(LANE))]
-        ends = [bound for c, bound in self.tests if c.coefficient(LANE)]
+        along = [self.offset, *(c for c, _ in self.tests if c.stride)]
+        ends = [bound for c, bound in self.tests if c.stride]
         return count == 1 or (
-            all(c.coefficient(LANE) == 1 and is_multiple(c.without(LANE), count) for c in along)
+            all(c.stride == 1 and is_multiple(c.first, count) for c in along)
             and all(bound % count == 0 for bound in ends)
         )
 
@@ -119,8 +119,8 @@ def split_run(value: Linear, divisor: int, count: int, split: Split) -> tuple[Li
     """Quotient and remainder of a coordinate that `count` lanes are neighbours along, if they are
     so in the remainder, too; split: of the coordinate of whole runs.
     """
-    first = value.without(LANE)
-    if value.coefficient(LANE) != 1 or divisor % count or not is_multiple(first, count):
+    first = value.first
+    if value.stride != 1 or divisor % count or not is_multiple(first, count):
         raise NeedsScalars
     runs = Linear(first.constant // count, tuple((s, c // count) for s, c in first.terms))
     quotient, remainder = split(runs, divisor // count)
