@@ -51,6 +51,7 @@ class Emitter(Scopes, TypedOps):
         # them term by term.
         self._indices: dict[Linear, str] = {}
         self._places: dict[tuple[str, str, Terms], str] = {}
+        self._later: dict[str, tuple[str, int]] = {}  # see `pointer_later`
 
     # -- loops
     def loop(
@@ -241,6 +242,8 @@ class Emitter(Scopes, TypedOps):
         folds into the access.
         """
         kind = "i8" if element == "i1" else element
+        if pointer in self._later:
+            pointer = self._loaded(*self._later[pointer])
         type_, key = self.pointer_type(pointer), (pointer, kind, offset.terms)
         name = self._places.get(key)
         if name is None:
@@ -263,6 +266,20 @@ class Emitter(Scopes, TypedOps):
         types = f"({type_}, i64)" if named else f"({type_})"
         text = f"llvm.getelementptr {pointer}[{count}] : {types} -> {type_}, {kind}"
         return self.pure(text, [pointer, count] if isinstance(count, str) else [pointer], "p")
+
+    def pointer_later(self, table: str, index: int) -> str:
+        """What stands for a pointer in a table of pointers, which is loaded for each task, or side
+        of a branch, that an address behind it is computed in.
+        """
+        name = self.fresh("later")
+        self._later[name] = table, index
+        return name
+
+    def _loaded(self, table: str, index: int) -> str:
+        depth, type_ = min(max(self.branch_depth, 1), self.depth), "!llvm.ptr"
+        text = f"llvm.getelementptr {table}[{index}] : ({type_}) -> {type_}, {type_}"
+        slot = self.pure(text, [table], "p", depth)
+        return self.pure(f"llvm.load {slot} : {type_} -> {type_}", [slot], "p", depth)
 
     def pointer(self, name: str, type_: str) -> str:
         """Note the type of a pointer to a buffer; its name."""

@@ -81,6 +81,12 @@ class Scopes:
         """Write into the innermost scope."""
         self._scopes[-1].lines.append(text)
 
+    @property
+    def branch_depth(self) -> int:
+        """Of the innermost side of a branch; 0 where none is open."""
+        sides = (k for k in range(self.depth, 0, -1) if self._scopes[k].loop is None)
+        return next(sides, 0)
+
     def pure(
         self, text: str, operands: Sequence[str], prefix: str = "v", least_depth: int = 0
     ) -> str:

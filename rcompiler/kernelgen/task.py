@@ -41,6 +41,8 @@ from rcompiler.linalg.values import (
 from rcompiler.linalg.views import kept_dims
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
+_LIMITS = ("affine.min", "affine.max")
+_MANY = 32  # limits of a block that are computed where they are needed: registers hold no more
 _AROUND = ("scf.for", "scf.if", STAGE)  # ops whose results are there when others have stored them
 
 
@@ -70,6 +72,7 @@ class TaskEvaluator(Evaluator):
         self._depths: dict[ir.Block, int] = {}
         self._slices: dict[ir.Value, _Slice | None] = {}
         self._shown: dict[ir.Value, list[_Slice]] = {}
+        self.apart = False  # whether limits of positions stay where they are asked for
 
     def enter(self, block: ir.Block) -> None:
         """Note that the ops of a block are computed where the code is written now."""
@@ -95,7 +98,7 @@ class TaskEvaluator(Evaluator):
             raise CompilerError(f"{value}: no position of a task")
         if op.name == "arith.constant":
             return Linear(ir.IntegerAttr(op.attributes["value"]).value)
-        if op.name not in ("affine.apply", "affine.min", "affine.max"):
+        if op.name not in ("affine.apply", *_LIMITS):
             raise CompilerError(f"{op.location}: {op.name} cannot give a position of a task")
         dims = [self.position_of(v) for v in op.operands]
         found, *others = [expression(dims, self.split) for expression in self.map_of(op)]
@@ -106,7 +109,8 @@ class TaskEvaluator(Evaluator):
     def _extreme(self, name: str, a: Linear, b: Linear) -> Linear:
         if a.is_constant and b.is_constant:
             return Linear((min if name == "minsi" else max)(a.constant, b.constant))
-        return self.emitter.elementwise(f"arith.{name}", a, b).symbol
+        ops = self.emitter.guarded if self.apart else self.emitter
+        return ops.elementwise(f"arith.{name}", a, b).symbol
 
     def offsets(self, op: ir.Operation) -> list[Linear]:
         """The offsets of a slice."""
@@ -201,7 +205,9 @@ class TaskWriter:
         ops = [view.operation for view in block.operations]
         stores = [op for op in ops if op in self._stores and op.name == "tensor.insert_slice"]
         boxes = SameBoxes(stores, self._kept, self._evaluator.offsets)
-        if any(op.name == STAGE for op in ops):
+        many = sum(op.name in _LIMITS for op in ops) > _MANY
+        apart, self._evaluator.apart = self._evaluator.apart, many or self._evaluator.apart
+        if many or any(op.name == STAGE for op in ops):
             # what reads a stage must not move in front of the loops that compute it
             e.guard = e.depth
         for op in ops:
@@ -215,11 +221,11 @@ class TaskWriter:
                     self._store([o for o in same if o == op or self._may_join(o, op)])
             elif op.name == "vector.transfer_write":
                 self._store_vector(op)
-            elif op.name in ("affine.min", "affine.max") or self._is_of_grid(op):
+            elif op.name in _LIMITS or self._is_of_grid(op):
                 self._evaluator.position_of(op.result)  # here, and not where it is first read
             elif op.name == STAGE:
                 self._buffers[op.result] = self._buffer(op.operands[0])
-        e.guard = guard
+        e.guard, self._evaluator.apart = guard, apart
 
     def _loop(self, op: ir.Operation) -> None:
         start, end, step, *inits = op.operands
