@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.program import Barrier, Instruction, Program, Run, Signal, Wait
+from rcompiler.roller.numerics import distinct
 
 Ints = NDArray[np.int64]
 _STEPS = 1000  # queues that are looked at before a line of its own is cheaper for a queue
@@ -33,7 +34,7 @@ class Lined:
     def queues(self, line: Ints, place: Ints) -> Ints:
         """(n,): the queues in which these places of lines are."""
         found = np.zeros(len(line), np.int64)
-        for one in np.unique(line).tolist():
+        for one in distinct(line).tolist():
             mine = line == one
             at = np.searchsorted(self.starts[one], place[mine], side="right") - 1
             found[mine] = self.numbers[one][at]

@@ -10,6 +10,7 @@ import numpy as np
 from rcompiler.rammer.packing import Packing
 from rcompiler.rammer.placement import Placement
 from rcompiler.rammer.regions import Ints, merge_ranges
+from rcompiler.roller.numerics import distinct
 
 
 def live_values(placement: Placement, packing: Packing) -> int:
@@ -44,7 +45,7 @@ def _between_runs(placement: Placement, root: str) -> Ints:
     writes = [(op, len(graph.operator[op].inputs) + n) for op, n in graph.writers[root]]
     reads = list(graph.readers.get(root, ()))
     ends = [_accesses(placement, op, operand) for op, operand in (*writes, *reads)]
-    places = np.unique(np.concatenate([ranges.ravel() for ranges, _ in ends]))
+    places = distinct(np.concatenate([ranges.ravel() for ranges, _ in ends]))
     written = np.full(max(len(places) - 1, 0), runs, np.int64)  # by piece between two places
     read = np.full(len(written), -1, np.int64)
     for number, (ranges, turns) in enumerate(ends):
@@ -70,7 +71,7 @@ def _accesses(placement: Placement, operator: str, operand: int) -> tuple[Ints, 
     owner, ranges = placement.shares(operator, operand).ranges
     which = placement.runs[operator].which
     found, turns = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.int64)]
-    for number in np.unique(owner).tolist():
+    for number in distinct(owner).tolist():
         merged = merge_ranges(ranges[owner == number])
         found.append(merged)
         turns.append(np.full(len(merged), placement.order.turn[which[number]]))

@@ -17,6 +17,7 @@ from rcompiler.rammer.regions import (
     range_boxes,
     task_boxes,
 )
+from rcompiler.roller.numerics import distinct
 
 Bools = NDArray[np.bool_]
 KEEP = 1 << 18  # pairs: larger results are not remembered
@@ -139,7 +140,7 @@ def overlapping(a: Shares, b: Shares) -> tuple[Ints, Ints]:
     codes = [own_a[i] * len(b) + own_b[j] for i, j in box_pairs(part_a, part_b)]
     found = np.concatenate(codes) if codes else _NONE
     if not (_distinct(own_a) and _distinct(own_b)):
-        found = np.unique(found)
+        found = distinct(found)
     return found // len(b), found % len(b)
 
 
@@ -192,5 +193,5 @@ def _chunks(sizes: Ints) -> Sequence[tuple[int, int]]:
     if not len(total) or total[-1] <= _CHUNK:
         return [(0, len(sizes))]
     cuts = np.searchsorted(total, np.arange(_CHUNK, total[-1], _CHUNK)) + 1
-    edges = np.unique(np.r_[0, cuts, len(sizes)])
+    edges = distinct(np.r_[0, cuts, len(sizes)])
     return [(int(s), int(e)) for s, e in zip(edges[:-1], edges[1:], strict=True)]

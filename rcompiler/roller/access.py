@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from rcompiler.roller.index_expr import Index, Number, count_sums
+from rcompiler.roller.numerics import distinct
 
 _ENUMERATE = 1 << 16  # points of a floordiv/mod or clamped access that are counted one by one
 
@@ -70,7 +71,7 @@ class TensorAccess:
         mod of up to 2^16 points; beyond that an upper bound. Data-dependent: one per point, at most
         the whole tensor.
         """
-        if any(size < 1 for size in sizes):
+        if min(sizes, default=1) < 1:
             return 0
         if self.dims is None:
             return min(math.prod(sizes), math.prod(self.shape))
@@ -100,23 +101,44 @@ class TensorAccess:
         """
         if self.dims is None:
             return None
-        if min(count, size) > 1 and all(dim is None or dim.linear for dim in self.dims):
-            step = 0  # the address is linear, too
-            for dim, extent in zip(self.dims, self.shape, strict=True):
-                step = step * extent + (0 if dim is None else dim.coefficient(axis))
-            return step
-        length = min(max(size, 1), 8 * count)
-        rank = 1 + max(self.axes() | {axis})
+        if axis not in self._axes:
+            return 0
+        if min(count, size) <= 1:  # no neighbours
+            return 1
+        if self._steps is not None:
+            return self._steps[axis]
+        key = axis, count, min(size, 8 * count)
+        if key not in self._strides:
+            self._strides[key] = self._stride(*key)
+        return self._strides[key]
+
+    @cached_property
+    def _strides(self) -> dict[tuple[int, int, int], int | None]:
+        """Answers of `_stride`: it is asked for every register tile."""
+        return {}
+
+    def _stride(self, axis: int, count: int, length: int) -> int | None:
+        """Elements between neighbours in the first groups, which are `length` positions."""
+        rank = 1 + max(self._axes)
         point: list[Number] = [0] * rank
         point[axis] = np.arange(length)
         address: Number = 0
-        for dim, extent in zip(self.dims, self.shape, strict=True):
+        for dim, extent in zip(self.dims or (), self.shape, strict=True):
             address = address * extent + (0 if dim is None else dim.at(point))
         steps = np.diff(np.broadcast_to(address, (length,)))
         inside = steps[(np.arange(1, length) % count) != 0]
-        if not inside.size:
-            return 0 if axis not in self.axes() else 1
         return int(inside[0]) if (inside == inside[0]).all() else None
+
+    @cached_property
+    def _steps(self) -> dict[int, int] | None:
+        """Elements from one position of each axis to the next one, where the address is linear."""
+        found = dict.fromkeys(self._axes, 0)
+        for dim, extent in zip(self.dims or (), self.shape, strict=True):
+            if dim is not None and not dim.linear:
+                return None
+            for axis in found:
+                found[axis] = found[axis] * extent + (0 if dim is None else dim.coefficient(axis))
+        return found
 
 
 @dataclass(frozen=True)
@@ -177,7 +199,7 @@ class _Group:
             inside = inside & (value >= 0) & (value < size)
             address = address * size + value
         address, inside = np.broadcast_arrays(address, inside)
-        return int(np.unique(address[inside]).size)
+        return len(distinct(address[inside]))
 
 
 def _extent(dim: Index, size: int, sizes: Sequence[Number]) -> Number:

@@ -5,7 +5,7 @@ from typing import TypeVar
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.cost import TaskCosts, balance, cuts, spans, unevenness
+from rcompiler.roller.cost import TaskCosts, balance, cuts, unevenness
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.nest import Array
 from rcompiler.roller.unit_cost import least_ns
@@ -87,6 +87,7 @@ def faster(
     expr: TensorExpr,
     device: Device,
     costs: TaskCosts,
+    span: Array,
     first: int,
     eus: int,
     allowed: Array | bool = True,
@@ -95,8 +96,8 @@ def faster(
 ) -> list[int]:
     """Pareto candidates with a clearly shorter makespan on `eus` EUs, most efficient first.
 
-    None for an operator that is too short for a second EU as a whole. horizontal: see
-    `least_fast_ns`.
+    None for an operator that is too short for a second EU as a whole. span: `spans` on so many.
+    horizontal: see `least_fast_ns`.
     """
     hand_off, least = device.costs.hand_off_ns, least_ns(expr, device)
     few = (
@@ -106,7 +107,6 @@ def faster(
     )
     if eus == 1 or costs.ns[0] < min(few, least):
         return []
-    span = spans(costs, device, eus)
     spent = costs.tasks * (costs.ns + hand_off)
     eligible = allowed & (
         costs.ns

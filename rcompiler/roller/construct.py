@@ -14,22 +14,21 @@ EUs. An operator with fewer register tiles than EUs gets smaller ones there: it 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import product
 
 import numpy as np
 
 from rcompiler.device.model import Device
 from rcompiler.roller.choice import FEW_EUS, efficient, faster, least_fast_ns, preferred
-from rcompiler.roller.cost import ReductionParts, TaskCosts, spans
+from rcompiler.roller.cost import Candidates, TaskCosts, spans
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.explain import RunnerUp, explain
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.nest import Array
 from rcompiler.roller.register import RegisterModel, RegisterTile
-from rcompiler.roller.rtile import grid_of, line_unit, splits
-from rcompiler.roller.unit_cost import costs_of, unit_tiles
+from rcompiler.roller.rtile import combinations, grid_of, line_unit, splits
+from rcompiler.roller.unit_cost import all_costs_of, unit_tiles
 from rcompiler.roller.vectors import VectorAxis, choose_vector_axis
+from rcompiler.support.lru_cache import LruCache
 
 _PARTS = 256  # tiles along one axis
 _TASKS = 256  # tasks of one operator, or 4 per EU on a wider device
@@ -57,7 +56,7 @@ def paced(expr: TensorExpr, device: Device, eus: int) -> list[tuple[Decision, fl
     model, plans = _compared(expr, device)
     best = min(range(len(plans)), key=lambda number: plans[number].score)
     plan = plans[best]
-    first = _decided(model, plan, plan.first).compared(_second(model, plans, best))
+    first = plan.decision(model, plan.first).compared(_second(model, plans, best))
     found = _with_faster(model, plan, first, eus)
     return preferred(found, eus) if model.space.horizontal else found
 
@@ -69,35 +68,40 @@ def eus_of(device: Device, eus: int | None) -> int:
 
 def decision_of(model: RegisterModel, register: RegisterTile, tile: Sequence[int]) -> Decision:
     """The decision for this register tile and this tile of the parallel axes."""
-    return _decided(model, _plan(model, register, np.array([tile], np.int64)), 0)
+    each = _candidates(model, register, np.array([tile], np.int64))
+    [costs] = all_costs_of(model, [each])
+    return _decided(model, each, costs, 0)
 
 
-@lru_cache(maxsize=128)
-def _compared(expr: TensorExpr, device: Device) -> "tuple[RegisterModel, tuple[_Plan, ...]]":
+_Compared = tuple[RegisterModel, "tuple[_Plan, ...]"]
+_COMPARED: LruCache[_Compared] = LruCache(64 << 20)  # bytes
+_MODEL = 50_000  # of a model of register tiles, about
+
+
+def _compared(expr: TensorExpr, device: Device) -> _Compared:
     """The register tiles that are compared, with all their task tiles.
 
     Kept, since what one pass constructs to see whether a form is worth it, the next one tiles.
     """
-    model = RegisterModel(expr, device, choose_vector_axis(expr, device))
-    return model, tuple(_plan(model, register) for register in promising(model))
+    key = expr, device
+    found = _COMPARED.get(key)
+    if found is None:
+        model = RegisterModel(expr, device, choose_vector_axis(expr, device))
+        found = model, tuple(_plans(model, promising(model)))
+        _COMPARED.put(key, found, _MODEL + sum(plan.costs.bytes for plan in found[1]))
+    return found
 
 
 def forget() -> None:
     """Forget what was compared: the next construction takes as long as the first one."""
-    _compared.cache_clear()
+    _COMPARED.clear()
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """The task tiles of one register tile with their costs; `first` has the best of the `scores`.
+    """Task tiles of one register tile with their costs; `first` has the best of the `scores`."""
 
-    `around`: loops of `order` around the loop over parts of the reduction.
-    """
-
-    register: RegisterTile
-    order: tuple[int, ...]
-    around: int
-    tiles: Array
+    candidates: Candidates
     costs: TaskCosts
     scores: Array
     first: int
@@ -106,18 +110,30 @@ class _Plan:
     def score(self) -> float:
         return float(self.scores[self.first])
 
+    def decision(self, model: RegisterModel, number: int) -> Decision:
+        """The tiling of this number."""
+        return _decided(model, self.candidates, self.costs, number)
 
-def _plan(model: RegisterModel, register: RegisterTile, tiles: Array | None = None) -> _Plan:
-    """tiles: by default all aligned ones."""
+
+def _plans(model: RegisterModel, registers: Sequence[RegisterTile]) -> list[_Plan]:
+    """Of each register tile, with all aligned task tiles."""
     expr, device = model.expr, model.device
-    order = loop_order(model, register)
+    several = [_candidates(model, register) for register in registers]
+    found = []
+    for each, costs in zip(several, all_costs_of(model, several), strict=True):
+        first, scores = efficient(expr, device, each.tiles, costs)
+        found.append(_Plan(each, costs, scores, first))
+    return found
+
+
+def _candidates(
+    model: RegisterModel, register: RegisterTile, tiles: Array | None = None
+) -> Candidates:
+    order, around = loop_order(model, register), panel_loops(model, register)
     if tiles is None:
-        tiles = task_tiles(expr, device, model.vector, register)
-    around = panel_loops(model, register)
-    parts = ReductionParts(around, _partable(expr, register, order[around:], tiles))
-    costs = costs_of(model, register, tiles, order, parts)
-    first, scores = efficient(expr, device, tiles, costs)
-    return _Plan(register, order, around, tiles, costs, scores, first)
+        tiles = task_tiles(model.expr, model.device, model.vector, register)
+    partable = _partable(model.expr, register, order[around:], tiles)
+    return Candidates(register, tiles, order, around, partable)
 
 
 def promising(model: RegisterModel) -> list[RegisterTile]:
@@ -125,14 +141,13 @@ def promising(model: RegisterModel) -> list[RegisterTile]:
     of which those with as many instructions of each kind (3x2 pixels after 2x3) count as one. Of a
     matrix unit, which has no use for them, only the best.
     """
-    candidates = model.candidates()
     if model.expr.unit is not None:
-        return candidates[:1]
-    most = _NEAR * model.total(candidates[0])
+        return model.candidates()[:1]
+    most = _NEAR * model.ranked[0][0]
     found: dict[tuple[float, ...], RegisterTile] = {}
-    for tile in candidates:
-        if model.total(tile) <= most:
-            found.setdefault((model.total(tile), tile.loads, tile.macs), tile)
+    for total, tile in model.ranked:
+        if total <= most:
+            found.setdefault((total, tile.loads, tile.macs), tile)
     return list(found.values())[:_REGISTERS]
 
 
@@ -147,9 +162,9 @@ class TilingSpace:
         """registers: how many register tiles, best first; by default those that are compared."""
         self._model = model = RegisterModel(expr, device, choose_vector_axis(expr, device))
         tiles = promising(model) if registers is None else model.candidates()[:registers]
-        self._plans = [_plan(model, register) for register in tiles]
+        self._plans = _plans(model, tiles)
         self.scores = np.concatenate([p.scores for p in self._plans])
-        self._starts = np.cumsum([0, *(len(p.tiles) for p in self._plans)])
+        self._starts = np.cumsum([0, *(len(p.scores) for p in self._plans)])
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -157,7 +172,7 @@ class TilingSpace:
     def decision(self, number: int) -> Decision:
         """The tiling of this number."""
         k = int(np.searchsorted(self._starts, number, side="right")) - 1
-        return _decided(self._model, self._plans[k], number - int(self._starts[k]))
+        return self._plans[k].decision(self._model, number - int(self._starts[k]))
 
 
 def loop_order(model: RegisterModel, register: RegisterTile) -> tuple[int, ...]:
@@ -225,7 +240,7 @@ def task_tiles(
             choices.append(found if anywhere else (found[0], found[-1])[: len(found)])
         if math.prod(map(len, choices)) <= _SPACE:
             break
-    tiles = np.array(list(product(*choices)), np.int64)
+    tiles = combinations(choices)
     tasks = (-(-np.array(sizes, np.int64) // tiles)).prod(axis=1)
     return tiles[tasks <= max(_TASKS, 4 * device.eus)]
 
@@ -239,7 +254,7 @@ def _slabs(expr: TensorExpr, device: Device, vector: VectorAxis) -> Array:
     for position in expr.parallel:
         axis, unit = expr.axes[position], line if position == vector.axis else 1
         choices.append(splits(axis.extent, unit, _PARTS) if axis.divisible(1) else (axis.extent,))
-    return np.array(list(product(*choices)), np.int64)
+    return combinations(choices)
 
 
 def _contiguous(expr: TensorExpr) -> int | None:
@@ -257,8 +272,8 @@ def _with_faster(
     device, costs = model.device, plan.costs
     span = spans(costs, device, eus)
     horizontal = bool(model.space.horizontal)
-    chosen = faster(model.expr, device, costs, plan.first, eus, horizontal=horizontal)
-    found = [(_decided(model, plan, i), float(span[i])) for i in chosen]
+    chosen = faster(model.expr, device, costs, span, plan.first, eus, horizontal=horizontal)
+    found = [(plan.decision(model, i), float(span[i])) for i in chosen]
     found += _shrunk(model, plan, float(span[[plan.first, *chosen]].min()), eus)
     by, whole = f"makespan on {eus} EUs", float(span[plan.first])
     compared = [(d.compared(first.as_runner_up(by, whole / max(ns, 1e-9))), ns) for d, ns in found]
@@ -274,14 +289,15 @@ def _shrunk(
     device, found, horizontal = model.device, [], bool(model.space.horizontal)
     if eus == 1 or plan.costs.ns[0] < device.costs.min_task_ns or model.expr.unit is not None:
         return []
-    for register in smaller_registers(model, plan.register, eus):
-        smaller = _plan(model, register)
-        eligible = smaller.costs.ns >= least_fast_ns(device, eus, horizontal=horizontal)
-        span = np.where(eligible, spans(smaller.costs, device, eus), np.inf)
+    registers = smaller_registers(model, plan.candidates.register, eus)
+    several = [_candidates(model, register) for register in registers]
+    for each, costs in zip(several, all_costs_of(model, several), strict=True):
+        eligible = costs.ns >= least_fast_ns(device, eus, horizontal=horizontal)
+        span = np.where(eligible, spans(costs, device, eus), np.inf)
         number = int(span.argmin())
         if span[number] < 0.9 * best:
             best = float(span[number])
-            found = [(_decided(model, smaller, number), best)]
+            found = [(_decided(model, each, costs, number), best)]
     return found
 
 
@@ -298,9 +314,10 @@ def smaller_registers(
             yield smaller
 
 
-def _decided(model: RegisterModel, plan: _Plan, i: int) -> Decision:
-    parts = (plan.around, plan.register.part) if plan.costs.in_parts[i] else ()
-    return decide(model, plan.register, plan.order, plan.tiles[i], plan.costs, i, parts)
+def _decided(model: RegisterModel, each: Candidates, costs: TaskCosts, i: int) -> Decision:
+    register = each.register
+    parts = (each.around, register.part) if costs.in_parts[i] else ()
+    return decide(model, register, each.order, each.tiles[i], costs, i, parts)
 
 
 def decide(
@@ -318,10 +335,7 @@ def decide(
     """
     expr, vector = model.expr, model.vector
     tile = tuple(int(step) for step in tiles)
-    grid = grid_of(expr.extents, tile)
-    if expr.unit is not None:  # tiles are no multiples of it
-        smaller = (min(a, b) for a, b in zip(register.sizes, tile, strict=True))
-        register = replace(register, sizes=tuple(smaller))
+    grid, register = grid_of(expr.extents, tile), _within(expr, register, tile)
     return Decision(
         tile=tile,
         grid=grid,
@@ -340,6 +354,14 @@ def decide(
     )
 
 
+def _within(expr: TensorExpr, register: RegisterTile, tile: Sequence[int]) -> RegisterTile:
+    """The register tile in a task tile: of matrix units these are no multiples of it."""
+    if expr.unit is None:
+        return register
+    smaller = (min(a, b) for a, b in zip(register.sizes, tile, strict=True))
+    return replace(register, sizes=tuple(smaller))
+
+
 def _second(model: RegisterModel, plans: Sequence[_Plan], best: int) -> RunnerUp | None:
     """The next best tiling by EU time, of all register tiles that were compared."""
     scores = [plan.scores.copy() for plan in plans]
@@ -350,8 +372,16 @@ def _second(model: RegisterModel, plans: Sequence[_Plan], best: int) -> RunnerUp
     number = int(scores[k].argmin())
     if not np.isfinite(scores[k][number]):
         return None
-    ratio = float(scores[k][number]) / least
-    return _decided(model, plans[k], number).as_runner_up("EU time", ratio)
+    each, costs = plans[k].candidates, plans[k].costs
+    tile = tuple(each.tiles[number].tolist())
+    return RunnerUp(
+        tile=tile,
+        register_tile=_within(model.expr, each.register, tile).sizes,
+        tasks=int(costs.tasks[number]),
+        estimated_ns=round(float(costs.ns[number]), 1),
+        by="EU time",
+        ratio=round(float(scores[k][number]) / least, 4),
+    )
 
 
 def _partable(

@@ -8,13 +8,16 @@ what they are. All candidates of one operator are evaluated at once, as numpy ar
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
 from rcompiler.device.model import Device
 from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.index_expr import Number
 from rcompiler.roller.nest import Array, Nest
 from rcompiler.roller.register import RegisterModel, RegisterTile
 
@@ -43,15 +46,38 @@ class TaskCosts:
     uneven: Array
     in_parts: Array
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of all numbers, about."""
+        return 8 * len(self.ns) * (5 + 2 * len(self.parts))
+
+    def cut(self, begin: int, end: int) -> "TaskCosts":
+        """Those of some of the candidates."""
+        own = slice(begin, end)
+        of_parts = {"times": self.times[:, own], "serial": self.serial[:, own]}
+        names = ("ns", "tasks", "limit", "uneven", "in_parts")
+        return replace(self, **of_parts, **{name: getattr(self, name)[own] for name in names})
+
 
 @dataclass(frozen=True)
-class ReductionParts:
-    """The loop over parts of a reduction: `around`: how many loops of a task are around it.
-    `possible`: of which candidates, bool [candidates].
+class Candidates:
+    """Task tiles of one register tile: `tiles`: int64 [candidates, parallel axes]. `order`: of the
+    loops of a task.
+
+    `around`: how many loops of a task are around the loop over parts of the reduction; `partable`:
+    which of them may have one, bool [candidates]; None: none.
     """
 
-    around: int
-    possible: Array
+    register: RegisterTile
+    tiles: Array
+    order: tuple[int, ...]
+    around: int = 0
+    partable: Array | None = None
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether a reduction may run in parts."""
+        return self.partable is not None and bool(self.partable.any())
 
 
 def peak_ns(expr: TensorExpr, device: Device) -> float:
@@ -73,25 +99,71 @@ def peak_ns(expr: TensorExpr, device: Device) -> float:
 
 
 def task_costs(
-    model: RegisterModel,
-    register: RegisterTile,
-    tiles: Array,
-    order: Sequence[int],
-    parts: ReductionParts | None = None,
+    model: RegisterModel, register: RegisterTile, tiles: Array, order: Sequence[int]
 ) -> TaskCosts:
     """Costs of the rTask tiles `tiles` (int64, [candidates, parallel axes])."""
+    return all_task_costs(model, [Candidates(register, tiles, tuple(order))])[0]
+
+
+def all_task_costs(model: RegisterModel, several: Sequence[Candidates]) -> list[TaskCosts]:
+    """Costs of the task tiles of each of several register tiles.
+
+    numpy takes as long for few candidates as for ten times as many: those whose tasks have the same
+    loops are evaluated together.
+    """
+    found: dict[int, TaskCosts] = {}
+    alike: dict[Hashable, list[int]] = {}
+    for number, each in enumerate(several):
+        alike.setdefault(_loops(model.expr, each), []).append(number)
+    for numbers in alike.values():
+        group = [several[number] for number in numbers]
+        ends = np.cumsum([len(each.tiles) for each in group]).tolist()
+        costs = _costs_together(model, group)
+        for number, begin, end in zip(numbers, [0, *ends], ends, strict=False):
+            found[number] = costs.cut(begin, end)
+    return [found[number] for number in range(len(several))]
+
+
+def _loops(expr: TensorExpr, candidates: Candidates) -> Hashable:
+    """Which loops there are around the register tile, for any of the candidates."""
+    sizes = np.array([max(1, expr.axes[p].size) for p in expr.parallel], np.int64)
+    inner = np.clip(candidates.register.sizes, 1, sizes)
+    tiles = np.minimum(candidates.tiles, sizes)
+    kinds = (tiles.max(axis=0) > inner).tolist(), (tiles.min(axis=0) < sizes).tolist()
+    return candidates.order, candidates.around, candidates.in_parts, *map(tuple, kinds)
+
+
+def _costs_together(model: RegisterModel, group: Sequence[Candidates]) -> TaskCosts:
+    """Costs of the candidates of all, one after the other; of equal `_loops`."""
     expr, line = model.expr, model.device.first_level.line
+    counts = [len(each.tiles) for each in group]
+
+    def of_each(numbers: Iterable[float]) -> Number:
+        """A number of each register tile, per candidate."""
+        found = list(numbers)
+        return np.repeat(found, counts) if len(set(found)) > 1 else found[0]
+
+    registers, order = [each.register for each in group], group[0].order
+    tiles = np.concatenate([each.tiles for each in group])
+    inner = [
+        of_each(min(register.sizes[k], max(1, expr.axes[axis].size)) for register in registers)
+        for k, axis in enumerate(expr.parallel)
+    ]
     tasks = (-(-np.array(expr.extents, np.int64) // tiles)).prod(axis=1)
     least = peak_ns(expr, model.device) / tasks
-    passes = register_tiles(model, register, tiles) / tasks
-    nest = Nest(expr, line, register, tiles, order)
-    fill = passes * register.fill / model.device.compute.ghz
-    ns, times, serial, names = _one_task(model, passes * register.cycles, nest, tasks, fill)
+    passes = register_tiles(model, registers, counts, tiles) / tasks
+    nest = Nest(expr, line, inner, tiles, order)
+    fill = passes * of_each(r.fill for r in registers) / model.device.compute.ghz
+    cycles = passes * of_each(r.cycles for r in registers)
+    ns, times, serial, names = _one_task(model, cycles, nest, tasks, fill)
     chosen = np.zeros(len(tiles), bool)
-    if parts is not None and parts.possible.any():
-        nest = Nest(expr, line, register, tiles, order, parts.around)
-        other = _one_task(model, passes * register.part_cycles, nest, tasks, 0.0)
-        chosen = parts.possible & (other[0] < _PARTS * ns)
+    if group[0].in_parts:
+        possible = np.concatenate([each.partable for each in group])
+        part = of_each(r.part for r in registers)
+        nest = Nest(expr, line, inner, tiles, order, group[0].around, part)
+        cycles = passes * of_each(r.part_cycles for r in registers)
+        other = _one_task(model, cycles, nest, tasks, 0.0)
+        chosen = possible & (other[0] < _PARTS * ns)
         together = zip(other[:3], (ns, times, serial), strict=True)
         ns, times, serial = (np.where(chosen, new, old) for new, old in together)
     uneven = unevenness(expr, tiles)
@@ -113,19 +185,22 @@ def _one_task(
     fill: ns of what comes from the second level that `cycles` count already.
     """
     device, compute = model.device, cycles / model.device.compute.ghz
-    times, serial, names, later = [compute], [0.0], ["compute"], 0.0
-    for level, outer in device.transfers:
-        capacity = level.capacity * FIT
-        if outer is device.main_memory and nest.whole <= capacity:
-            break  # the operator before left its results in the last cache
-        times.append(nest.traffic(capacity) / outer.bandwidth / tasks)
-        serial.append(compute * (1 - nest.loading(capacity)))
-        names.append(outer.name)
+    levels = [(level.capacity * FIT, outer) for level, outer in device.transfers]
+    if any(outer is device.main_memory and nest.whole <= most for most, outer in levels):
+        levels = levels[:-1]  # the operator before left its results in the last cache
+    names = ("compute", *(outer.name for _, outer in levels))
+    alone, rest = np.empty((2, len(names), len(tasks)))
+    alone[0], rest[0], later = compute, 0.0, 0.0
+    if levels:
+        capacities = np.array([most for most, _ in levels])
+        bandwidths = np.array([[outer.bandwidth] for _, outer in levels])
+        alone[1:] = nest.traffic(capacities) / bandwidths / tasks
+        rest[1:] = compute * (1 - nest.loading(capacities))
         if model.expr.sweeps > 1:  # later sweeps wait for what they load again
-            later += nest.traffic(capacity, again=True) / outer.bandwidth / tasks - times[-1]
-    alone, rest = (np.stack([np.broadcast_to(t, tasks.shape) for t in x]) for x in (times, serial))
-    counted = np.minimum(fill, alone[1]) if len(alone) > 1 else 0.0
-    return blended(alone, rest, device) - EXPOSED * counted + later, alone, rest, tuple(names)
+            every = nest.traffic(capacities, again=True) / bandwidths / tasks
+            later = (every - alone[1:]).sum(axis=0)
+    counted = np.minimum(fill, alone[1]) if levels else 0.0
+    return blended(alone, rest, device) - EXPOSED * counted + later, alone, rest, names
 
 
 def side_by_side(parts: Iterable[float]) -> float:
@@ -140,18 +215,28 @@ def blended(times: Array, serial: Array, device: Device) -> Array:
     return (1 - EXPOSED) * slowest + EXPOSED * times.sum(axis=0) + device.costs.step_ns
 
 
-def register_tiles(model: RegisterModel, register: RegisterTile, tiles: Array) -> Array:
-    """How many whole register tiles take as long as those of all tasks, per candidate."""
+def register_tiles(
+    model: RegisterModel, registers: Sequence[RegisterTile], counts: Sequence[int], tiles: Array
+) -> Array:
+    """How many whole register tiles take as long as those of all tasks, per candidate.
+
+    counts: candidates of each of the register tiles.
+    """
     total = np.ones(len(tiles))
     for position, axis in enumerate(model.expr.parallel):
         size = max(1, model.expr.axes[axis].size)
-        tile = np.minimum(tiles[:, position], size)
-        step, shares = register.sizes[position], model.shares(register, position)
-
-        def count(length: Array, step: int = step, shares: Array = shares) -> Array:
-            return length // step + shares[length % step]
-
-        total = total * (size // tile * count(tile) + count(size % tile))
+        steps = [register.sizes[position] for register in registers]
+        if size == 1 and set(steps) == {1}:
+            continue
+        tile, begins = np.minimum(tiles[:, position], size), [0, *accumulate(steps)]
+        begin, step = np.repeat([begins[:-1], steps], counts, axis=1)
+        places = [begin + length % step for length in (tile, size % tile)]
+        shares = np.zeros(begins[-1])  # of each register tile those of 0, 1, ... steps
+        for place in {place for each in places for place in each.tolist()}:
+            number = bisect_right(begins, place) - 1
+            shares[place] = model.share(registers[number], position, place - begins[number])
+        whole, rest = tile // step + shares[places[0]], size % tile // step + shares[places[1]]
+        total = total * (size // tile * whole + rest)
     return total
 
 
@@ -178,14 +263,13 @@ def balance(
 
     With E EUs, E times the time until the last one has finished is spent.
     """
-    total: Array = 0.0
-    for count in eus:
-        total = total + count * makespan(tasks, ns, count, hand_off, uneven)
-    return total / len(eus)
+    counts = np.array(eus)[:, np.newaxis]
+    spent = counts * makespan(tasks, ns, counts, hand_off, uneven)
+    return spent.cumsum(axis=0)[-1] / len(eus)
 
 
 def makespan(
-    tasks: Array, ns: Array, eus: int, hand_off: float, uneven: Array | float = 1.0
+    tasks: Array, ns: Array, eus: int | Array, hand_off: float, uneven: Array | float = 1.0
 ) -> Array:
     """Time until the last of `eus` EUs is done: with ceil(tasks / eus) tasks of the mean time `ns`,
     and no earlier than after one whole task, which takes `uneven` times as long.

@@ -15,7 +15,7 @@ import numpy as np
 
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.index_expr import Number
-from rcompiler.roller.register import RegisterTile
+from rcompiler.roller.numerics import maximum, some
 from rcompiler.roller.runs import inside, runs
 
 Array = Any  # numpy array with one entry per candidate
@@ -37,21 +37,25 @@ class _Loop:
 
 
 class Nest:
-    """Register-tile loops of a task, then the loops over tasks, innermost first."""
+    """Register-tile loops of a task, then the loops over tasks, innermost first.
+
+    A level is a capacity in bytes; of several at once, [levels], numbers per candidate are
+    [levels, candidates].
+    """
 
     def __init__(
         self,
         expr: TensorExpr,
         line: int,
-        register: RegisterTile,
+        inner: Sequence[Number],
         tiles: Array,
         order: Sequence[int],
         around: int | None = None,
-        inner: Sequence[Number] | None = None,
+        part: Number = 0,
     ) -> None:
-        """tiles: int64 [candidates, parallel axes]. order: of the loops of a task. around: how many
-        of them are around the loop over parts of the reduction; None: there are no parts. inner:
-        what is computed at once, a size per parallel axis; by default the register tile.
+        """inner: what is computed at once, a size per parallel axis. tiles: int64 [candidates,
+        parallel axes]. order: of the loops of a task. around: how many of them are around the loop
+        over parts of the reduction, of `part` steps; None: there are no parts.
         """
         self.expr = expr
         self._line = line
@@ -59,64 +63,69 @@ class Nest:
         sizes = [max(1, expr.axes[p].size) for p in expr.parallel]
         current: list[Number] = [axis.size for axis in expr.axes]
         for position, axis in enumerate(expr.parallel):
-            current[axis] = min(register.sizes[position], sizes[position])
-            if inner is not None:
-                current[axis] = inner[position]
+            current[axis] = inner[position]
         if around is not None:
-            current[expr.reduction[0]] = register.part
+            current[expr.reduction[0]] = part
         self._loops: list[_Loop] = []
         boxes = [tuple(current)]
 
         def add(axis: int, size: Number) -> None:
             """One more loop, around the nest so far, which covers `current` per axis: to `size`."""
-            inner, current[axis] = np.maximum(current[axis], 1), size
+            inner, current[axis] = maximum(current[axis], 1), size
             times = -(-size // inner)
-            if np.any(times > 1):
-                self._loops.append(_Loop(axis, times, np.maximum(size / inner, 1.0)))
+            if some(times > 1):
+                self._loops.append(_Loop(axis, times, maximum(size / inner, 1.0)))
                 boxes.append(tuple(current))
 
+        inside = [_clipped(tiles[:, position], size) for position, size in enumerate(sizes)]
         for number in reversed(range(len(order) + 1)):
             if number == around:
                 add(expr.reduction[0], expr.axes[expr.reduction[0]].size)
             if number:
                 position = order[number - 1]
-                add(expr.parallel[position], np.minimum(tiles[:, position], sizes[position]))
+                add(expr.parallel[position], inside[position])
         if expr.sweeps > 1:
             self._loops.append(_Loop(None, expr.sweeps, expr.sweeps))
             boxes.append(boxes[-1])
         for position in reversed(range(len(sizes))):
             add(expr.parallel[position], sizes[position])
         self._runs, self._bytes = self._touched(boxes)
+        self._known: dict[tuple[int, bool], tuple[Array, Array]] = {}
 
-    def _touched(self, boxes: Sequence[Sequence[Number]]) -> tuple[list[Array], list[Array]]:
-        """Per access, in how many runs the data of a box lies, and its bytes: [depths, candidates].
+    def _touched(self, boxes: Sequence[Sequence[Number]]) -> tuple[Array, Array]:
+        """Per access, in how many runs the data of a box lies, and its bytes: [accesses, depths,
+        candidates].
 
         boxes: per depth the sizes that the nest up to it covers.
         """
         # all depths at once: numpy takes as long for few candidates as for ten times as many
-        sizes = [_together(column) for column in zip(*boxes, strict=True)]
-        shape = len(boxes), self._count
-        found, total = [], []
-        for access in self.expr.accesses:
+        sizes = [_together(column, self._count) for column in zip(*boxes, strict=True)]
+        found = np.empty((2, len(self.expr.accesses), len(boxes), self._count))
+        for number, access in enumerate(self.expr.accesses):
             shares = inside(access, self.expr.sizes)
             pieces, length = runs(access, sizes, self._line, shares)
-            found.append(np.broadcast_to(pieces, shape))
-            total.append(np.broadcast_to(pieces * length, shape))
-        return found, total
+            found[0, number], found[1, number] = pieces, pieces * length
+        return found[0], found[1]
 
     @property
     def whole(self) -> float:
         """Bytes of all operands."""
         return float(sum(each[-1, 0] for each in self._bytes))
 
-    def _deepest(self, capacity: float) -> Array:
-        """The loops up to which everything fits in `capacity` bytes; -1: not one register tile."""
+    @cached_property
+    def _held(self) -> Array:
+        """Bytes that the nest up to each depth touches, [depths, candidates]."""
         inputs, sweeps = len(self.expr.inputs), self.expr.sweeps
         # one result is written in each sweep
         held: Array = sum(self._bytes[:inputs]) + sum(self._bytes[inputs:]) / sweeps
-        return (held <= capacity).sum(axis=0) - 1  # footprints grow outwards
+        return held
 
-    def traffic(self, capacity: float, *, again: bool = False) -> Array:
+    def _deepest(self, capacity: Array | float) -> Array:
+        """The loops up to which everything fits in `capacity` bytes; -1: not one register tile."""
+        most = np.asarray(capacity)[..., np.newaxis, np.newaxis]
+        return (self._held <= most).sum(axis=-2) - 1  # footprints grow outwards
+
+    def traffic(self, capacity: Array | float, *, again: bool = False) -> Array:
         """Bytes that all tasks together load into a level of `capacity` bytes.
 
         again: in all sweeps of a task; else in the first one.
@@ -124,20 +133,30 @@ class Nest:
         deepest = self._deepest(capacity)
         total = self._begun(deepest) * _RUN_LINES * self._line
         for depth, chosen in self._depths(deepest):
-            moved = sum(self._moved(number, depth, again) for number in self._traffic)
-            total = np.where(chosen, total + moved, total)
+            total = np.where(chosen, total + self._loaded(depth, again)[0], total)
         return total
 
-    def loading(self, capacity: float) -> Array:
+    def loading(self, capacity: Array | float) -> Array:
         """Share of the register tiles that wait for what `traffic` counts, the mean over its bytes:
         one that is not the first to use its operands finds them in the level.
         """
-        share = np.ones(self._count)
-        for depth, chosen in self._depths(self._deepest(capacity)):
-            moved = [self._moved(number, depth, False) for number in self._traffic]
-            first = [m / self._uses(n, depth) for n, m in zip(self._traffic, moved, strict=True)]
-            share = np.where(chosen, sum(first) / np.maximum(sum(moved), 1.0), share)
+        deepest = self._deepest(capacity)
+        share = np.ones(deepest.shape)
+        for depth, chosen in self._depths(deepest):
+            share = np.where(chosen, self._loaded(depth)[1], share)
         return share
+
+    def _loaded(self, depth: int, again: bool = False) -> tuple[Array, Array]:
+        """Bytes that are loaded when the nest up to `depth` fits, and the share of the register
+        tiles that wait for them.
+        """
+        key = depth, again
+        if key not in self._known:
+            moved = [self._moved(number, depth, again) for number in self._traffic]
+            first = [m / self._uses(n, depth) for n, m in zip(self._traffic, moved, strict=True)]
+            total = sum(moved)
+            self._known[key] = total, sum(first) / np.maximum(total, 1.0)
+        return self._known[key]
 
     @cached_property
     def _traffic(self) -> list[int]:
@@ -154,7 +173,7 @@ class Nest:
 
     def _depths(self, deepest: Array) -> Iterator[tuple[int, Array]]:
         """The depths up to which the nest fits (-1: not at all), and for which candidates."""
-        for depth in sorted(set(deepest.tolist())):
+        for depth in set(deepest.ravel().tolist()):
             yield depth, deepest == depth
 
     def _reach(self, number: int, depth: int) -> tuple[int, int]:
@@ -212,15 +231,13 @@ class Nest:
         """How often all tasks together begin a run that is not at hand, and does not go on where
         the register tile before ended. A loop whose data fits begins none that it began before.
         """
-        total = np.zeros(self._count)
+        total: Array = np.zeros(deepest.shape)
+        stays = [deepest >= depth for depth in range(len(self._loops))]
         for number in self._traffic:
-            access, moves, pieces = (
-                self.expr.accesses[number],
-                self._moves[number],
-                self._runs[number],
-            )
+            access, moves = self.expr.accesses[number], self._moves[number]
             if access.dims is None or self._swept(number):
                 continue
+            pieces = self._runs[number]
             # one run after the other is followed from end to end
             single = np.logical_and.accumulate(pieces <= pieces[0])
             found = pieces[0]
@@ -228,15 +245,24 @@ class Nest:
                 if moves[depth]:
                     found = np.where(single[depth + 1], found, found * loop.times)
                 elif loop.axis is not None:
-                    found = np.where(deepest >= depth, found, found * loop.times)
+                    found = np.where(stays[depth], found, found * loop.times)
             total = total + found
         return total
 
 
-def _together(column: Sequence[Number]) -> Number:
+def _clipped(tiles: Array, size: int) -> Number:
+    """Tiles of an axis, at most its size: one number where all are the same."""
+    least, most = int(tiles.min()), int(tiles.max())
+    return min(least, size) if least >= min(most, size) else np.minimum(tiles, size)
+
+
+def _together(column: Sequence[Number], count: int) -> Number:
     """The sizes of one axis at every depth: one number when all are the same, else an array
-    [depths, candidates] or [depths, 1].
+    [depths, candidates].
     """
-    if all(isinstance(size, int) for size in column):
-        return column[0] if len(set(column)) == 1 else np.array(column, np.int64)[:, None]
-    return np.stack(np.broadcast_arrays(*column))
+    if all(isinstance(size, int) for size in column) and len(set(column)) == 1:
+        return column[0]
+    found = np.empty((len(column), count), np.int64)
+    for depth, size in enumerate(column):
+        found[depth] = size
+    return found

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-
-import numpy as np
+from operator import itemgetter
+from typing import Any
 
 from rcompiler.device.model import Device
 from rcompiler.roller.cycles import InstructionCounts, blend, bounds
@@ -68,26 +68,32 @@ class RegisterModel:
         self.vector = vector
         self.space = RegisterSpace(expr, device, vector)
         # many register tiles touch the same part of one operand: count every part once
-        self._counted: dict[tuple[int, tuple[int, ...]], float] = {}
+        self._counted: dict[tuple[int, Any], float] = {}
+        self._panels: dict[tuple[Any, ...], int] = {}
         self._slot_table: dict[int, float] = {}
         self._tiles: dict[tuple[int, ...], RegisterTile] = {}
-        self._shares: dict[tuple[tuple[int, ...], int], np.ndarray] = {}
         everything = range(len(expr.axes))
-        self._named = {
-            id(a): everything if a.data_dependent else sorted(a.axes()) for a in expr.accesses
-        }
+        named = {id(a): everything if a.data_dependent else a.axes() for a in expr.accesses}
+        # of the sizes of a tile those that an access depends on
+        self._own = {key: itemgetter(*axes) if axes else len for key, axes in named.items()}
 
     def candidates(self) -> list[RegisterTile]:
         """All register tiles that fit, best first (cycles for the whole operator, then size)."""
+        return [tile for _, tile in self.ranked]
+
+    @cached_property
+    def ranked(self) -> list[tuple[float, RegisterTile]]:
+        """The candidates, each behind its cycles for the whole operator."""
         tiles = [self.tile(sizes) for sizes in self.space.sizes()]
         fitting = [t for t in tiles if not t.spills] or [self.tile(self.space.smallest())]
-        return sorted(fitting, key=lambda t: (self.total(t), t.accumulators, t.sizes))
+        found = [(self.total(tile), tile) for tile in fitting]
+        return sorted(found, key=lambda pair: (pair[0], pair[1].accumulators, pair[1].sizes))
 
     def total(self, tile: RegisterTile) -> float:
         """Cycles of the whole operator; what is cut off counts for what it is."""
         count = 1.0
         for position, (size, step) in enumerate(zip(self.space.extents, tile.sizes, strict=True)):
-            count *= size // step + self._share(tile, position, size % step)
+            count *= size // step + self.share(tile, position, size % step)
         cycles = min(tile.cycles, tile.part_cycles) if tile.part else tile.cycles
         return round(count * cycles, 6)
 
@@ -103,18 +109,14 @@ class RegisterModel:
             self._tiles[key] = self._tile(key)
         return self._tiles[key]
 
-    def shares(self, tile: RegisterTile, position: int) -> np.ndarray:
-        """Cycles of 0, 1, ... steps along a parallel axis, relative to those of the whole tile."""
-        key = tile.sizes, position
-        if key not in self._shares:
-            steps = range(tile.sizes[position])
-            self._shares[key] = np.array([self._share(tile, position, n) for n in steps])
-        return self._shares[key]
+    def share(self, tile: RegisterTile, position: int, steps: int) -> float:
+        """Cycles of so many steps along a parallel axis, relative to those of the whole tile.
 
-    def _share(self, tile: RegisterTile, position: int, steps: int) -> float:
-        """See `shares`. Lanes that are cut off take ever narrower vectors, each in a tile of its
-        own: 14 lanes take three, of 8, 4 and 2 lanes, each as long as one of 16.
+        Lanes that are cut off take ever narrower vectors, each in a tile of its own: 14 lanes take
+        three, of 8, 4 and 2 lanes, each as long as one of 16.
         """
+        if not steps:
+            return 0.0
         vector = self.expr.parallel[position] == self.vector.axis
         lanes = self.vector.lanes if vector else 1
         whole, rest = divmod(steps, lanes)
@@ -244,6 +246,16 @@ class RegisterModel:
         streams = set(self.space.streams)  # of a concatenation of many parts a long list
         return [access for access in self.expr.inputs if access not in streams]
 
+    @cached_property
+    def _vector_streams(self) -> list[TensorAccess]:
+        """The streams that are loaded as vectors."""
+        return [a for a in self.space.streams if self.vector.axis in a.axes()]
+
+    @cached_property
+    def _scalar_streams(self) -> list[TensorAccess]:
+        """The others, of which elements are broadcast."""
+        return [a for a in self.space.streams if self.vector.axis not in a.axes()]
+
     def _tail(self, partial: int) -> float:
         """Cycles until a row is combined across its lanes, where all that is left waits for that;
         a row of which nothing else is computed overlaps with the next.
@@ -257,7 +269,7 @@ class RegisterModel:
         held = {id(a): self._vectors(a, one) for a in self.space.streams}
         if self.expr.dot in ("i8", "bf16") and self.expr.dot not in self.device.dots:
             # both halves of the words of the vector operands and of one broadcast, and a mask
-            vectors = (held[id(a)] for a in self.space.streams if self.vector.axis in a.axes())
+            vectors = (held[id(a)] for a in self._vector_streams)
             return 2 * math.ceil(sum(vectors)) + 3
         products = 2 if self.expr.dot == "i16" else 0  # before they are added
         return math.ceil(sum(sorted(held.values())[:-1])) + self._temporaries + products
@@ -316,8 +328,7 @@ class RegisterModel:
 
     def _instructions(self, access: TensorAccess, sizes: Sequence[int]) -> float:
         """Load instructions for everything `access` touches in a tile of `sizes`."""
-        named = self._named[id(access)]
-        key = (id(access), tuple(sizes[axis] for axis in named))
+        key = id(access), self._own[id(access)](sizes)
         if key not in self._counted:
             self._counted[key] = self._count(access, sizes)
         return self._counted[key]
@@ -351,10 +362,9 @@ class RegisterModel:
         """
         if not self.expr.reduction or len(self.space.streams) < 2:
             return 0.0
-        vectors = [a for a in self.space.streams if self.vector.axis in a.axes()]
         step = sum(
             self._instructions(access, sizes) * access.itemsize * self.vector.lanes / block
-            for access in vectors
+            for access in self._vector_streams
         )
         panel = step * self._steps
         return step * max(0.0, 1 - _PART * self.device.first_level.capacity / max(panel, 1.0))
@@ -374,8 +384,8 @@ class RegisterModel:
             return 0.0
         return sum(
             self._instructions(access, one)
-            for access in self.space.streams
-            if self.vector.axis not in access.axes() and self.rows_per_set(access, sizes) > ways
+            for access in self._scalar_streams
+            if self.rows_per_set(access, sizes) > ways
         )
 
     def rows_per_set(self, access: TensorAccess, sizes: Sequence[int]) -> int:
@@ -423,11 +433,7 @@ class RegisterModel:
         # whole vectors are loaded, with the padding behind the last element
         lanes = self.vector.lanes
         step[self.vector.axis] = math.ceil(step[self.vector.axis] / lanes) * lanes
-        panel = sum(
-            access.elements(step) * access.itemsize
-            for access in self.space.streams
-            if self.vector.axis in access.axes()
-        )
+        panel = self._panel(step)
         room = _PART * self.device.first_level.capacity
         least = math.ceil(_LONG / math.prod(inner))
         part = min(max(int(room / panel), least), outermost)
@@ -436,14 +442,20 @@ class RegisterModel:
         parts = math.ceil(outermost / part)
         return self.space.in_steps(math.ceil(outermost / parts))
 
+    def _panel(self, sizes: Sequence[int]) -> int:
+        """Bytes of the vector operands that a tile of `sizes` touches."""
+        key = tuple(self._own[id(access)](sizes) for access in self._vector_streams)
+        if key not in self._panels:
+            self._panels[key] = sum(a.elements(sizes) * a.itemsize for a in self._vector_streams)
+        return self._panels[key]
+
     def _shuffles(self, step: Sequence[int]) -> float:
         """Shuffles per reduction step: without AVX, no load fills a vector with one element."""
         if not self.space.broadcasts or self.device.broadcasts_loads:
             return 0.0
-        scalars = (a for a in self.space.streams if self.vector.axis not in a.axes())
-        return sum(self._vectors(access, step) for access in scalars)
+        return sum(self._vectors(access, step) for access in self._scalar_streams)
 
-    @property
+    @cached_property
     def _temporaries(self) -> int:
         """Registers for the operand of the running step, and for two products without an FMA.
 

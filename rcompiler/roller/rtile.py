@@ -16,6 +16,8 @@ steps (no conflict) 217; of 13 x 768: 168 and 179.
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from rcompiler.device.model import MemoryLevel
 
 
@@ -37,11 +39,22 @@ def splits(size: int, unit: int, limit: int) -> tuple[int, ...]:
     Largest (the whole axis) first. Every tile is a multiple of `unit` or the whole axis. Numbers
     of parts grow geometrically beyond 6: 1 2 3 4 5 6 8 10 12 16 20 24 32 ...
     """
-    units = max(1, math.ceil(size / unit))
-    found = {max(1, size)}
+    if size <= unit:  # the lines below take long for what most axes are
+        return (max(1, size),)
+    units = math.ceil(size / unit)
+    found = {size}
     for parts in _parts(min(units, limit)):
-        found.add(min(max(1, size), math.ceil(units / parts) * unit))
+        found.add(min(size, math.ceil(units / parts) * unit))
     return tuple(sorted(found, reverse=True))
+
+
+def combinations(choices: Sequence[Sequence[int]]) -> np.ndarray:
+    """Every combination of a choice per axis, int64 [combinations, axes], the last axis fastest."""
+    found = np.empty((*map(len, choices), len(choices)), np.int64)
+    for axis, choice in enumerate(choices):
+        rest = len(choices) - axis - 1
+        found[..., axis] = np.reshape(choice, (-1, *[1] * rest))
+    return found.reshape(-1, len(choices))
 
 
 def _parts(limit: int) -> list[int]:

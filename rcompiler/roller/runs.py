@@ -6,6 +6,7 @@ import numpy as np
 
 from rcompiler.roller.expr import TensorAccess
 from rcompiler.roller.index_expr import Index, Number
+from rcompiler.roller.numerics import maximum, minimum, where
 
 
 def inside(access: TensorAccess, sizes: Sequence[int]) -> tuple[float, ...]:
@@ -36,8 +37,7 @@ def runs(
     joined: Number = True
     for dim, size, share in reversed(list(zip(access.dims, access.shape, shares, strict=True))):
         extent = _extent(access, dim, size, share, sizes)
-        run = np.where(joined, run * extent, run)
-        pieces = np.where(joined, pieces, pieces * extent)
+        run, pieces = where(joined, run * extent, run), where(joined, pieces, pieces * extent)
         joined = joined & (extent >= size)
     return pieces, np.ceil(run * access.itemsize / line) * line
 
@@ -49,6 +49,6 @@ def _extent(
     of memory as well.
     """
     if dim is None:
-        return np.minimum(access.free_points(sizes), size)
+        return minimum(access.free_points(sizes), size)
     low, high = dim.bounds(sizes)
-    return np.maximum(np.minimum((high - low + 1) * share, size), 0)
+    return maximum(minimum((high - low + 1) * share, size), 0)

@@ -70,9 +70,10 @@ def _constructed(
     behind = None
     if np.isfinite(scores[second]):
         behind = chain.decision(second).as_runner_up("EU time", float(scores[second]) / least)
-    wider = faster(last, device, chain.costs, first, eus, chain.allowed)
+    span = spans(chain.costs, device, eus)
+    wider = faster(last, device, chain.costs, span, first, eus, chain.allowed)
     found = [chain.decision(first).compared(behind), *map(chain.decision, wider)]
-    best = float(spans(chain.costs, device, eus)[[first, *wider]].min())
+    best = float(span[[first, *wider]].min())
     found += _shrunk(chain, stages, own, best, eus)
     horizontal = any(each.space.horizontal for each in (model, *own.values()))
     return preferred(found, eus) if horizontal else found

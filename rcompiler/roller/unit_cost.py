@@ -16,18 +16,18 @@ import numpy as np
 from rcompiler.device.model import Device
 from rcompiler.roller.cost import (
     FIT,
-    ReductionParts,
+    Candidates,
     TaskCosts,
+    all_task_costs,
     blended,
     peak_ns,
-    task_costs,
     unevenness,
 )
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.matrix_unit import LINES, BlockWork, Cover, UnitProduct, box_of, work_of
 from rcompiler.roller.nest import Array, Nest
 from rcompiler.roller.register import RegisterModel, RegisterTile
-from rcompiler.roller.rtile import splits
+from rcompiler.roller.rtile import combinations, splits
 
 _PARTS = 64  # tiles along one axis
 _SPACE = 1024  # task tiles that are evaluated
@@ -55,7 +55,7 @@ def unit_tiles(expr: TensorExpr, device: Device, register: RegisterTile) -> Arra
     for several in (len(choices), 3, 2, 1):
         anywhere = longest[:several]
         few = [c if p in anywhere else (c[0], c[-1])[: len(c)] for p, c in enumerate(choices)]
-        tiles = np.array(list(product(*few)), np.int64).reshape(-1, len(choices))
+        tiles = combinations(few)
         tasks = (-(-np.array(expr.extents, np.int64) // tiles)).prod(axis=1)
         tiles = tiles[tasks <= most]
         if len(tiles) <= _SPACE:
@@ -81,16 +81,17 @@ def _granule(expr: TensorExpr, device: Device, axis: int) -> int:
 
 
 def costs_of(
-    model: RegisterModel,
-    register: RegisterTile,
-    tiles: Array,
-    order: Sequence[int],
-    *parts: ReductionParts,
+    model: RegisterModel, register: RegisterTile, tiles: Array, order: Sequence[int]
 ) -> TaskCosts:
-    """What rTasks of `tiles` take on the unit that computes their sums; see `task_costs`."""
+    """Costs of the rTask tiles `tiles` (int64, [candidates, parallel axes])."""
+    return all_costs_of(model, [Candidates(register, tiles, tuple(order))])[0]
+
+
+def all_costs_of(model: RegisterModel, several: Sequence[Candidates]) -> list[TaskCosts]:
+    """What rTasks take, on the unit that computes their sums if there is one; see `task_costs`."""
     if model.expr.unit is None:
-        return task_costs(model, register, tiles, order, *parts)
-    return unit_costs(model.expr, model.device, register, tiles, order)
+        return all_task_costs(model, several)
+    return [unit_costs(model.expr, model.device, each.tiles, each.order) for each in several]
 
 
 def least_ns(expr: TensorExpr, device: Device) -> float:
@@ -101,9 +102,7 @@ def least_ns(expr: TensorExpr, device: Device) -> float:
     return costs.min_task_ns if expr.unit is None else min(costs.min_task_ns, costs.task_ns)
 
 
-def unit_costs(
-    expr: TensorExpr, device: Device, register: RegisterTile, tiles: Array, order: Sequence[int]
-) -> TaskCosts:
+def unit_costs(expr: TensorExpr, device: Device, tiles: Array, order: Sequence[int]) -> TaskCosts:
     """Costs of the rTask tiles `tiles` (int64, [candidates, parallel axes])."""
     unit = expr.unit
     assert unit is not None
@@ -116,7 +115,7 @@ def unit_costs(
     first = device.first_level
     times = [compute / tasks, shared * unit.steps * unit.unit.item / first.bandwidth / tasks]
     names, transaction = ["compute", first.name], device.main_memory.line
-    nest = Nest(expr, transaction, register, tiles, order, inner=_boxes(expr, unit, tiles))
+    nest = Nest(expr, transaction, _boxes(expr, unit, tiles), tiles, order)
     for level, outer in device.transfers:
         capacity = level.capacity * FIT if level is not first else 0.0
         if outer is device.main_memory and nest.whole <= capacity:

@@ -327,6 +327,18 @@ def test_what_is_forgotten_is_compared_again(monkeypatch):
     assert construct(expr, device) == first and len(compared) == 2
 
 
+def test_what_a_large_model_compares_is_kept(monkeypatch):
+    """One pass after the other asks for all of its operators, in the same order."""
+    model = [elementwise(8, 16 * n) for n in range(1, 151)]
+    compared = []
+    real = construction.promising
+    monkeypatch.setattr(construction, "promising", lambda m: compared.append(m) or real(m))
+    forget()
+    for expr in model + model:
+        construct(expr, cpu_device("v4"), 1)
+    assert len(compared) == len(model)
+
+
 def test_balance_by_hand():
     # 3 tasks of 10 ns: 1 EU 30, 2 EUs 2 x 20, 4 EUs 4 x 10
     assert balance(np.array([3]), np.array([10.0]), (1, 2, 4), 0.0)[0] == (30 + 40 + 40) / 3

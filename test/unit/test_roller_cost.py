@@ -10,9 +10,12 @@ from roller_cases import at, conv, elementwise, gemm, softmax
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.model import ComputeUnit, MemoryLevel
 from rcompiler.device.target import find_device
-from rcompiler.roller.construct import promising
+from rcompiler.roller import cost
+from rcompiler.roller.construct import loop_order, promising, task_tiles
 from rcompiler.roller.cost import (
+    Candidates,
     TaskCosts,
+    all_task_costs,
     makespan,
     register_tiles,
     spans,
@@ -80,16 +83,17 @@ def test_short_chains_cost_less_on_an_eu_with_a_wider_window():
 def test_what_is_cut_off_counts_for_what_it_is():
     model = model_of(gemm(37, 100, 256))
     register = model.tile((13, 32))
-    rows = model.shares(register, 0)
+    rows = [model.share(register, 0, steps) for steps in range(13)]
     assert rows[0] == 0 and (np.diff(rows) > 0).all() and rows[12] < 1
     assert rows[6] == model.tile((6, 32)).cycles / register.cycles
-    columns = model.shares(register, 1)
+    columns = [model.share(register, 1, steps) for steps in range(32)]
     # 20 columns: a vector of 16, and one of 4; 31: a vector of 16, and of 8, 4, 2 and 1
     one = model.tile((13, 16)).cycles / register.cycles
     assert columns[16] == columns[4] == one
     assert (columns[20], columns[31]) == (2 * one, 5 * one)
     # 37 rows: two whole tiles and 11 rows, in one task, in two of them, or in three
-    whole, two, three = register_tiles(model, register, np.array([[37, 100], [26, 100], [13, 100]]))
+    tiles = np.array([[37, 100], [26, 100], [13, 100]])
+    whole, two, three = register_tiles(model, [register], [3], tiles)
     assert whole == two == three == (2 + rows[11]) * (3 + columns[4])
 
 
@@ -161,7 +165,7 @@ def test_parts_of_a_concatenation_are_read_for_their_share_of_the_results():
 def nest(expr: TensorExpr, register: tuple[int, ...], tile: tuple[int, ...]) -> Nest:
     model = model_of(expr)
     order = tuple(range(len(tile)))
-    return Nest(expr, 64, model.tile(register), np.array([tile], np.int64), order)
+    return Nest(expr, 64, model.tile(register).sizes, np.array([tile], np.int64), order)
 
 
 def test_every_run_costs_a_line_more():
@@ -202,7 +206,7 @@ def test_arithmetic_apart_from_a_level_is_that_of_tiles_that_do_not_load():
     model = model_of(gemm(1024, 256, 512))
     register, tiles = model.tile((8, 32)), np.array([[1024, 256]])
     costs = task_costs(model, register, tiles, (1, 0))
-    loops = Nest(model.expr, 64, register, tiles, (1, 0))
+    loops = Nest(model.expr, 64, register.sizes, tiles, (1, 0))
     number = costs.parts.index("L3")
     share = loops.loading(0.75 * DEVICE.level("L2").capacity)
     assert costs.serial[number] == pytest.approx(costs.times[0] * (1 - share)) and 0 < share < 1
@@ -217,7 +221,7 @@ def test_a_panel_that_is_loaded_again_counts_once():
     assert 0 < register.fill < register.cycles
     known = task_costs(model, register, tiles, (1, 0))
     unknown = task_costs(model, replace(register, fill=0.0), tiles, (1, 0))
-    passes = 170 + model.shares(register, 0)[4]  # of 1024 rows
+    passes = 170 + model.share(register, 0, 4)  # of 1024 rows
     assert (unknown.ns - known.ns)[0] == pytest.approx(
         0.2 * min(passes * register.fill / DEVICE.compute.ghz, known.times[1][0])
     )
@@ -278,6 +282,35 @@ def test_later_sweeps_load_what_did_not_stay():
     assert large.traffic(1 << 16, again=True) == 4 * size + 3 * 64
     # 8 KiB of the input and 8 KiB of one result stay until the second sweep
     assert small.traffic(1 << 16, again=True) == 3 * size + 3 * 64
+
+
+# -- several register tiles at once
+
+
+def candidates_of(expr: TensorExpr) -> tuple[RegisterModel, list[Candidates]]:
+    model = model_of(expr)
+    return model, [
+        Candidates(tile, task_tiles(expr, DEVICE, model.vector, tile), loop_order(model, tile))
+        for tile in promising(model)
+    ]
+
+
+def test_register_tiles_together_take_what_each_takes_alone():
+    for expr in (gemm(197, 768, 768), conv(64, 8, 64, 1), elementwise(197, 80)):
+        model, several = candidates_of(expr)
+        for each, together in zip(several, all_task_costs(model, several), strict=True):
+            alone = task_costs(model, each.register, each.tiles, each.order)
+            assert together.parts == alone.parts
+            for field in ("ns", "tasks", "limit", "times", "serial", "uneven", "in_parts"):
+                assert (getattr(together, field) == getattr(alone, field)).all()
+
+
+def test_register_tiles_with_equal_loops_are_evaluated_at_once(monkeypatch):
+    model, several = candidates_of(gemm(1024, 768, 768))
+    made = []
+    monkeypatch.setattr(cost, "Nest", lambda *a: made.append(a) or Nest(*a))
+    all_task_costs(model, several)
+    assert len(several) == 4 and len(made) == 1
 
 
 # -- tasks

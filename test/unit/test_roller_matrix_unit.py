@@ -174,7 +174,7 @@ def test_what_a_task_takes_by_hand():
     and 64 + 32 that are copied, of each step; L2: both factors and the results.
     """
     expr = product(128, 768, 768, lines=(-1, 1))
-    costs = unit_costs(expr, H200, register_of(expr, H200), np.array([[64, 32]]), (0, 1))
+    costs = unit_costs(expr, H200, np.array([[64, 32]]), (0, 1))
     assert costs.parts == ("compute", "L1", "L2") and costs.tasks[0] == 48
     compute, shared, outer = costs.times[:, 0]
     assert compute == pytest.approx(2 * 768 * 64 * 32 / (0.8 * 989_000 / 132))
@@ -192,7 +192,7 @@ def test_bytes_are_multiplied_32_at_a_time_and_move_half_as_much():
     unit = A100.compute.matrix_unit("mma", "i8")
     assert (unit.rows, unit.columns, unit.depth, unit.item) == (16, 8, 32, 1)
     expr = product(64, 32, 800, A100, "mma", "i8")
-    costs = unit_costs(expr, A100, register_of(expr, A100), np.array([[64, 32]]), (0, 1))
+    costs = unit_costs(expr, A100, np.array([[64, 32]]), (0, 1))
     compute, shared, _ = costs.times[:, 0]
     assert compute == pytest.approx(2 * 800 * 64 * 32 / (0.8 * 624_000 / 108))
     assert shared == pytest.approx((8 * (16 + 16) + 64 + 32) * 800 / (128 * 1.41))
@@ -224,7 +224,7 @@ def test_padded_tasks_take_longer():
     for device, instruction, ratio in ((H200, "wgmma", 8.0), (A100, "mma", 2.0)):
         expr = product(128, 768, 768, device, instruction)
         tiles = np.array([[8 * int(ratio), 128], [8, 128]])
-        costs = unit_costs(expr, device, register_of(expr, device), tiles, (0, 1))
+        costs = unit_costs(expr, device, tiles, (0, 1))
         whole, part = costs.times[0] * costs.tasks
         assert part == pytest.approx(ratio * whole)
 

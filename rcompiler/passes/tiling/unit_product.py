@@ -52,14 +52,14 @@ class Multiplier:
         self, leaves: Sequence[ir.Value], results: Sequence[ir.Value], traced: Traced
     ) -> UnitProduct | None:
         """None where multiply-adds compute the sums, and where there are several products."""
+        fits = self.device.residency
+        if fits is None:  # a CPU, or a record that does not say what a block may take
+            return None
         values = [piece.value for result in results for piece in pieces_of(result)]
         roots = {r for v in values if v is not None and (r := product_root(v)) is not None}
         if len(traced.products) > 1 or roots != set(traced.products):
             return None
         [(root, at)] = traced.products.items()
-        fits = self.device.residency
-        if fits is None:  # a CPU, or a record that does not say what a block may take
-            return None
         units = units_of(self.device, self.precision)
         generic, symbols = Generic(root), [f"a{axis}" for axis in range(len(traced.sizes))]
         form = form_of(generic, at, symbols, units.element(generic))
