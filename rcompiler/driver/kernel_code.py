@@ -80,7 +80,7 @@ def prepare(module: ir.Module) -> None:
     ]
     # about one kernel for each op on tensors of other shapes; one for many where there are many
     kinds = len({(op.name, *(v.type for v in op.operands)) for op in bodies})
-    if _worth_a_process(max(kinds, len(bodies) // _LONG)):
+    if max(kinds, len(bodies) // _LONG) >= _WORTH_A_PROCESS and can_help():
         with suppress(OSError):  # no process can be started: then this one makes all
             _WORKERS.prepare()
 
@@ -107,6 +107,7 @@ class KernelCodes:
         self._questions: dict[str, bytes] = {}
         self._made_here: dict[str, ir.Module] = {}
         self._kernels = self._ops = 0  # that the other process may make, and in their bodies
+        self._is_helped = can_help()
         self._tell = done
         self._work: SharedWork[KernelCode] = SharedWork(_WORKERS, _read, self._done)
 
@@ -117,7 +118,7 @@ class KernelCodes:
     def expect(self, kernel: ir.Operation) -> None:
         """The other process may make the code of an rtask.kernel from now on."""
         name = symbol(kernel)
-        if not can_help() or name in self._codes:
+        if not self._is_helped or name in self._codes:
             return
         if (code := _MADE.get(self._key(kernel))) is not None:
             self._work.found(name, code)
@@ -125,7 +126,7 @@ class KernelCodes:
         self._work.add(name, self._question(kernel))
         self._kernels += 1
         self._ops += len(kernel.regions[0].blocks[0].operations)
-        if _worth_a_process(max(self._kernels, self._ops // _OPS)):
+        if max(self._kernels, self._ops // _OPS) >= _WORTH_A_PROCESS:
             self._work.start()
 
     def finish(self, kernels: Sequence[ir.Operation]) -> list[KernelCode]:
@@ -241,10 +242,6 @@ def _named_text(view: ir.OpView) -> tuple[str, str]:
 def symbol(op: ir.Operation) -> str:
     """The name of a kernel or function."""
     return ir.StringAttr(op.attributes["sym_name"]).value
-
-
-def _worth_a_process(kernels: int) -> bool:
-    return kernels >= _WORTH_A_PROCESS and can_help()
 
 
 # -- the other process
