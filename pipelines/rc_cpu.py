@@ -17,6 +17,7 @@ from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
 from rcompiler.passes.rtask_fuse_axes import RTaskFuseAxes
 from rcompiler.passes.rtask_group_dots import RTaskGroupDots
 from rcompiler.passes.rtask_guard import RTaskGuard
+from rcompiler.passes.rtask_lift_scales import RTaskLiftScales
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_round_factors import RTaskRoundFactors
@@ -79,6 +80,7 @@ class RcCpu(Lowering):
             FoldConstants(),
             RcLinalgToRtask(self.fusion, flat_rows=True, apart=True),
             *([RcConnectOperators()] if self.fusion else []),
+            *([RTaskLiftScales()] if self.device.has_fma else []),
             RTaskFuseAxes(),
             FoldConstants(),  # weights in the shapes of fused axes
             RTaskUpdateState(),

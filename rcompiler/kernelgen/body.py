@@ -128,7 +128,7 @@ class BodyEvaluator:
                 operands = [env[slot] or self._outside(plan, env, slot) for slot in slots]
                 if name == "tensor.extract":
                     env[result] = self._extract(op.operands[0], operands, lanes)
-                elif name == "arith.fptosi" and self._e.has_libm and op.nearest is not None:
+                elif name == "arith.fptosi" and self._e.has_libm and op.rounds:
                     env[result] = nearest(self._e, operands[0])
                 else:
                     env[result] = self._op(op, operands)

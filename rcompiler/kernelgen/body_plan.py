@@ -16,12 +16,14 @@ from typing import NamedTuple
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.integer_range import keeps_number
-from rcompiler.kernelgen.quotient import Division, known_division, nearest_division
+from rcompiler.kernelgen.quotient import rounds
 from rcompiler.linalg.element_types import element_name
+from rcompiler.linalg.integer_range import keeps_number
+from rcompiler.linalg.known_division import Division, known_division
 from rcompiler.linalg.lazy import lazy
 
 _EXTENSIONS = {"extsi": True, "extui": False}  # whether they look at the sign
+_FLAGS = {"extsi": "nsw", "extui": "nuw"}
 
 
 class BodyOp:
@@ -72,18 +74,19 @@ class BodyOp:
         return known_division(self.op)
 
     @lazy
-    def nearest(self) -> Division | None:
-        """See `nearest_division`."""
-        return nearest_division(self.op) if self.full_name == "arith.fptosi" else None
+    def rounds(self) -> bool:
+        """See `quotient.rounds`."""
+        return self.full_name == "arith.fptosi" and rounds(self.op)
 
     @lazy
     def keeps(self) -> list[str]:
         """The extensions that undo an arith.trunci."""
         [value] = self.operands
+        flags = str(self.op.attributes["overflowFlags"])  # what is known where numbers are operands
         return [
             kind
             for kind, signed in _EXTENSIONS.items()
-            if keeps_number(value, self.element, signed=signed)
+            if _FLAGS[kind] in flags or keeps_number(value, self.element, signed=signed)
         ]
 
     @lazy
@@ -125,7 +128,7 @@ class BodyPlan:
         rounds: bool,
     ) -> None:
         """ops: of the body. op_of: what is known of an op outside of it. rounds: whether an
-        arith.fptosi may round the dividend itself, see `nearest_division`.
+        arith.fptosi may round the dividend itself, see `quotient.rounds`.
 
         Raises CompilerError for a body that reads an argument of another block.
         """
@@ -148,7 +151,7 @@ class BodyPlan:
             return tuple([self._slots.get(value, -1) for value in op.operands])
         if op.full_name == "tensor.extract":
             return tuple([self._slot(value) for value in op.operands[1:]])
-        if self._rounds and op.nearest is not None:
+        if self._rounds and op.rounds:
             return (self._slot(op.operands[0].owner.operation.operands[0]),)
         return tuple([self._slot(value) for value in op.operands])
 

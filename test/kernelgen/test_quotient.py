@@ -1,5 +1,7 @@
 """Quotients by known scales are those of a division, to the last bit, and take none."""
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -120,3 +122,31 @@ def test_a_byte_that_is_extended_again_is_never_made(dtype: str, zero: int):
     limits = np.iinfo(dtype)
     q = np.clip(np.rint(np.clip(x, -1e3, 1e3) / scale) + zero, limits.min, limits.max)
     assert np.array_equal(model(x)[0], (q - zero).astype(np.float32) * scale * 2)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zeros"),
+    [("uint8", (0, 0)), ("uint8", (128, 3)), ("int8", (-7, 100)), ("uint16", (4, 40000))],
+)
+def test_operators_that_differ_in_scales_share_code(dtype: str, zeros: tuple[int, int]):
+    """Each layer quantises, and dequantises, as its own scale says."""
+    nodes, initial, inputs, outputs = [], [], [], []
+    scales = np.float32(0.0234567), np.float32(3.21e-3)
+    xs = [values(scale, np.random.default_rng(0)) for scale in scales]
+    for k, (scale, zero, x) in enumerate(zip(scales, zeros, xs, strict=True)):
+        numbers = np.array(scale), np.array(zero, dtype)
+        initial += [numpy_helper.from_array(n, f"{k}{i}") for i, n in enumerate(numbers)]
+        nodes += [
+            helper.make_node("QuantizeLinear", [f"x{k}", f"{k}0", f"{k}1"], [f"q{k}"]),
+            helper.make_node("DequantizeLinear", [f"q{k}", f"{k}0", f"{k}1"], [f"y{k}"]),
+        ]
+        inputs.append(helper.make_tensor_value_info(f"x{k}", TensorProto.FLOAT, x.shape))
+        outputs.append(helper.make_tensor_value_info(f"y{k}", TensorProto.FLOAT, x.shape))
+    graph = helper.make_graph(nodes, "layers", inputs, outputs, initial)
+    opset = [helper.make_opsetid("", 21)]
+    model = rcompiler.compile_onnx(helper.make_model(graph, opset_imports=opset, ir_version=10))
+    for y, x, scale, zero in zip(model(*xs), xs, scales, zeros, strict=True):
+        whole = expected(x, scale, zero, dtype).astype(np.int32) - zero
+        np.testing.assert_array_equal(y, whole.astype(np.float32) * scale)
+    if host_features() >= LEVELS["v3"]:
+        assert len(set(re.findall(r"kernels = \[(.*?)\]", model.stage("rkernel")))) == 1

@@ -57,6 +57,11 @@ FAULTS = (
         "passes/rtask-stage-rows.mlir", "text", "error",
     ),
     Fault(
+        "rtask-lift-scales", "passes/rtask_lift_scales.py",
+        "if len(set(numbers)) > 1", "if numbers",
+        "passes/rtask-lift-scales.mlir", "text", "error",
+    ),
+    Fault(
         "rtask-update-state", "passes/rtask_update_state.py",
         "following.get(state)", "next(iter(following.values()))",
         "passes/rtask-update-state.mlir", "text", "error",

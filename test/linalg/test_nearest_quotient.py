@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from rcompiler.kernelgen import nearest_quotient
-from rcompiler.kernelgen.nearest_quotient import reciprocal_of, same_integers
+from rcompiler.linalg import nearest_quotient
+from rcompiler.linalg.nearest_quotient import reciprocal_of, same_integers
 
 
 def rounded(exact: Fraction) -> np.float32:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.quotient import nearest_division
 from rcompiler.linalg.constants import scalar_of
 from rcompiler.linalg.element_types import BITS
+from rcompiler.linalg.known_division import nearest_division
 from rcompiler.linalg.values import defining
 
 
