@@ -22,7 +22,7 @@ from rcompiler.linalg.views import VIEWS
 Source = tuple[ir.Value | None, Piece]
 # Makes something of a value known at positions that are written next, in vectors of some lanes.
 Prepare = Callable[[ir.Value, list[list[Linear]], int], None]
-_Visit = Callable[[Generic, list[list[Linear]]], None]
+Visit = Callable[[Generic, list[list[Linear]]], None]
 _Seen = set[tuple[ir.Value, tuple[tuple[Linear, ...], ...]]]
 
 
@@ -69,6 +69,23 @@ class Elements:
                         also(value, places, lanes)
         return bool(waiting) and all(waiting)
 
+    def visit_sums(
+        self,
+        sources: Sequence[Source],
+        positions: Sequence[list[Linear]],
+        lanes: int,
+        visit: Visit,
+    ) -> None:
+        """Visit each reduction that `prepare` computes for some positions, with its elements.
+
+        Raises NeedsScalars where each lane is prepared on its own.
+        """
+        seen: _Seen = set()
+        for value, piece in sources:
+            if value is not None:
+                places = [_shifted(at, piece) for at in positions]
+                self._walk(value, places, lanes, visit, seen)
+
     def root_positions(
         self, source: Source, positions: Sequence[list[Linear]], lanes: int
     ) -> list[list[Linear]]:
@@ -82,7 +99,7 @@ class Elements:
         return found
 
     def _walk(
-        self, value: ir.Value, positions: list[list[Linear]], lanes: int, visit: _Visit, seen: _Seen
+        self, value: ir.Value, positions: list[list[Linear]], lanes: int, visit: Visit, seen: _Seen
     ) -> None:
         """Visit each reduction below `value` with the elements of it that `positions` need."""
         if not self.reduces(value):

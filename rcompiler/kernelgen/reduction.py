@@ -82,6 +82,17 @@ class Reducer:
         """Whether results that are remembered wait in memory, and fill no registers until then."""
         return all(isinstance(v, Waiting) for key in keys for v in self._e.recall(key))
 
+    def waiting(self, generic: Generic, position: list[Linear], lanes: int) -> list[Waiting]:
+        """The results at a position that is prepared, all of which wait in memory."""
+        found: list[Waiting] = self._e.recall(_key(generic, position, lanes))
+        return found
+
+    def wait(
+        self, generic: Generic, position: list[Linear], lanes: int, sums: list[Waiting]
+    ) -> None:
+        """Make known in the open scope where the results at a position wait."""
+        self._e.remember(_key(generic, position, lanes), sums)
+
     def _value(self, found: Val | Waiting) -> Val:
         if isinstance(found, Val):
             return found

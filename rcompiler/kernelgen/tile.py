@@ -14,14 +14,17 @@ from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.elements import Elements, Source, sources_of
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.in_turn import abreast
+from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.kernelgen.turned_blocks import TurnedBlocks
+from rcompiler.kernelgen.waiting_rows import WaitingRows
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.pieces import Piece
 
 # Vectors of a register tile that are computed abreast; accumulators of more fill the registers,
 # where they do not wait in memory.
 _ABREAST = 4
+_ROWS = 2  # from so many groups of these on, what becomes of sums that wait is a loop
 
 # Writes the register tile of some steps from its first coordinates on.
 _Leaf = Callable[[list[Linear], list[int]], None]
@@ -105,7 +108,53 @@ class VectorTileWriter:
         elementwise rest, then the stores.
         """
         positions, lanes = self._positions(base, steps)
+        turned = self._turned.count
         waiting = self._elements.prepare(sources, positions, lanes, self._turned.prepare)
+        if waiting and self._turned.count == turned:
+            if self._in_rows(base, steps, sources, outputs):
+                return
+        self._store(positions, lanes, sources, outputs, waiting=waiting)
+
+    def _in_rows(
+        self, base: list[Linear], steps: list[int], sources: list[Source], outputs: list[Buffer]
+    ) -> bool:
+        """Write what becomes of sums that wait in memory as a loop over the rows of a register
+        tile; False, and nothing is written, where the rows differ in more than their place.
+        """
+        positions, lanes = self._positions(base, steps)
+        dim = next((d for d, step in enumerate(steps) if step > 1), -1)
+        if dim in (-1, self._tiling.vector_dim) or len(positions) < _ROWS * _ABREAST:
+            return False
+        rows, inner = steps[dim], [1 if d == dim else step for d, step in enumerate(steps)]
+        width = len(positions) // rows
+        cut = [positions[k : k + width] for k in range(0, len(positions), width)]
+        reducer = self._evaluator.reducer
+        found = WaitingRows.of(self._elements, reducer, sources, cut, lanes)
+        if found is None:
+            return False
+
+        def row(number: Linear, _: list) -> None:
+            at = [c + number if d == dim else c for d, c in enumerate(base)]
+            own = self._positions(at, inner)[0]
+            found.begin(self._elements, reducer, sources, own, lanes, number)
+            self._store(own, lanes, sources, outputs, waiting=True)
+
+        try:
+            self._e.loop(Linear(0), Linear(rows), 1, [], row)
+        except NeedsScalars:
+            return False
+        return True
+
+    def _store(
+        self,
+        positions: list[list[Linear]],
+        lanes: int,
+        sources: list[Source],
+        outputs: list[Buffer],
+        *,
+        waiting: bool,
+    ) -> None:
+        """The elementwise rest of some positions, and their stores."""
         most = _ABREAST if waiting or len(positions) <= _ABREAST else 1
         for start in range(0, len(positions), most):
             group = positions[start : start + most]

@@ -29,6 +29,7 @@ class TurnedBlocks:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
+        self.count = 0  # of blocks that were turned
 
     @property
     def _e(self) -> Emitter:
@@ -109,6 +110,7 @@ class TurnedBlocks:
         self, value: ir.Value, buffer: Buffer, positions: list[Coordinates], lanes: int
     ) -> None:
         for run in _runs(buffer, positions):
+            self.count += 1
             while (rows := min(1 << len(run).bit_length() >> 1, lanes & -lanes)) > 1:
                 for at, vector in zip(run, self._block(buffer, run[0], rows, lanes), strict=False):
                     key = ("read", value, tuple(at), lanes)

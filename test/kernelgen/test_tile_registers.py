@@ -2,6 +2,8 @@
 any tile, on an interpreter of the instructions and, where this machine has them, on the processor.
 """
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -83,6 +85,14 @@ def test_shapes_are_set_outside_of_the_loops_that_need_no_others():
     """64 rows in two tiles of 28 rows, and 8 that are left: two kinds of shapes for each panel."""
     assert whole(56, 64, 64, [28, 32])[1].counts["ldtilecfg"] == 1
     assert whole(64, 64, 64, [28, 32])[1].counts["ldtilecfg"] == 2 * 2
+
+
+@needs_vectors
+@pytest.mark.parametrize(("register", "stores"), [((26, 64), 4), ((16, 32), 2), ((3, 32), 6)])
+def test_what_follows_sums_that_wait_is_written_for_one_row(register, stores):
+    """A loop over rows of two vectors or more; three rows of two are not worth it."""
+    kernel, _ = whole(register[0], register[1], 64, list(register))
+    assert len(re.findall(r"llvm\.store [^\n]*vector<16xi32>", kernel.source)) == stores
 
 
 @needs_vectors
