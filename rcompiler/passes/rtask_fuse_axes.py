@@ -8,9 +8,11 @@ After:
     %y = tensor.expand_shape %r [[0, 1, 2]] ... into tensor<224x224x3xf32>
 A long dim has room for every aligned tile, short ones have not (Roller §3.2; measured on a core
 with vectors of 16: rows of 3 elements 2.7 to 3.3 times as fast, sums over 7x7 pixels 1.8 times).
-The reshapes cost nothing. Only where the cost model sees a gain: tiles of long rows should end
-where the tiles of other operators do. A sum over two dims that become one may be added up in
-another order; that depends on the operator and the device record alone.
+The reshapes cost nothing. Only where the cost model sees a gain, as tiles of long rows should end
+where the tiles of other operators do; or where reshapes between the ops of an operator go, along
+which no two neighbours could share a register tile (the model does not see that). A sum over two
+dims that become one may be added up in another order; that depends on the operator and the device
+record alone.
 
 Kept apart: dims that meet a pad, a slice or a stage, that an expression adds or divides, or whose
 index the body asks for. Left alone: operators of several stages, all of whose dims meet one.
@@ -23,7 +25,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.linalg.values import STAGE, ops_of
+from rcompiler.linalg.values import STAGE, defining, ops_of
+from rcompiler.linalg.views import RESHAPES
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.forming.fused_axes import FusedAxes
 from rcompiler.passes.ir.module_device import Attached, attached
@@ -71,13 +74,24 @@ class _Gain:
             return self._known[body.signature]
 
 
+def _has_fewer_views(fused: ir.Operation, old: ir.Operation) -> bool:
+    """Whether ops of one operator walk dims that others of it walk as one, and no longer do."""
+    return _views_inside(fused) < _views_inside(old)
+
+
+def _views_inside(operator: ir.Operation) -> int:
+    """Reshapes between the ops of an operator."""
+    ops = ops_of(operator.regions[0].blocks[0])
+    return sum(op.name in RESHAPES and defining(op.operands[0]) in ops for op in ops)
+
+
 def _visit(operator: ir.Operation, gain: _Gain | None) -> bool:
     """Replace the operator by its fused form; with `gain`, only if that says so."""
     fused = FusedAxes(operator)
     made = fused.build()
     if made is None:
         return False
-    if gain is None or gain(made, operator):
+    if gain is None or _has_fewer_views(made, operator) or gain(made, operator):
         fused.replace(made)
         return True
     erase_with_views(made)

@@ -21,15 +21,29 @@ class LoopNest:
     split: frozenset[int] = frozenset()
 
 
+@dataclass(frozen=True)
+class Reshape:
+    """A value (`narrow`) that is another one (`wide`) with neighbouring dims as one: `groups`, the
+    dims of `wide` by those of `narrow`.
+    """
+
+    wide: int
+    narrow: int
+    groups: Groups
+
+
 def fuse_axes(
-    ranks: Sequence[int], nests: Sequence[LoopNest], whole: Iterable[int] = ()
+    ranks: Sequence[int],
+    nests: Sequence[LoopNest],
+    whole: Iterable[int] = (),
+    reshapes: Sequence[Reshape] = (),
 ) -> list[Groups]:
     """Per value the groups of dims that may become one dim each.
 
     ranks: of the values. whole: values that keep all their dims. Dims d and d+1 of a value may
     become one if in every nest that reads or writes it two loops of one kind, a and b, walk them,
     and every access of that nest names neither loop or both, as neighbouring dims that may become
-    one too.
+    one too. Of a reshape that dims of both sides become the same, or both keep all.
     """
     kept = [set[int]() for _ in ranks]  # second dims of pairs that stay apart: they start a group
     for value in whole:
@@ -37,6 +51,7 @@ def fuse_axes(
     changed = True
     while changed:
         changed = any([_keep_apart(nest, kept) for nest in nests])
+        changed |= any([_keep_alike(reshape, kept) for reshape in reshapes])
     return [_groups(rank, starts) for rank, starts in zip(ranks, kept, strict=True)]
 
 
@@ -67,6 +82,20 @@ def _keep_apart(nest: LoopNest, kept: list[set[int]]) -> bool:
                 kept[value].add(d)
                 changed = True
     return changed
+
+
+def _keep_alike(reshape: Reshape, kept: list[set[int]]) -> bool:
+    """Keep those pairs of dims apart on both sides that are on one; whether there was one."""
+    wide, narrow = kept[reshape.wide], kept[reshape.narrow]
+    before = len(wide) + len(narrow)
+    if any(d in wide for group in reshape.groups for d in group[1:]):
+        narrow.update(range(1, len(reshape.groups)))
+        wide.update(d for group in reshape.groups for d in group if d)
+    for k, group in list(enumerate(reshape.groups))[1:]:
+        if k in narrow or group[0] in wide:
+            narrow.add(k)
+            wide.add(group[0])
+    return len(wide) + len(narrow) > before
 
 
 def _as_one(nest: LoopNest, a: int | None, b: int | None, kept: list[set[int]]) -> bool:

@@ -166,3 +166,71 @@ func.func @small_window(%x: tensor<3x160x14x14xf32>, %w: tensor<3x40x160x1x1xf32
   }) {kind = "convolution", sym_name = "grouped"} : () -> tensor<3x40x14x14xf32>
   return %r : tensor<3x40x14x14xf32>
 }
+
+// -----
+
+#row = affine_map<(d0, d1) -> (d0, d1)>
+#column = affine_map<(d0, d1) -> (d1)>
+#id = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+
+// Ops that walk rows one by one between ops that walk them as an image: the reshapes between them
+// go, whatever the cost model says, and so do quotients of rows by the width in code.
+// CHECK-LABEL: func.func @rows_of_an_image(
+// CHECK:         %[[R:.*]] = "rtask.operator"() ({
+// CHECK-NOT:       _shape
+// CHECK:           linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<784x3072xf32>, tensor<3072xf32>)
+// CHECK-NOT:       _shape
+// CHECK:           linalg.generic {{.*}} outs({{.*}} : tensor<784x3072xf32>)
+// CHECK-NOT:       _shape
+// CHECK:         }) {kind = "elementwise", sym_name = "gelu"} : () -> tensor<784x3072xf32>
+// CHECK-NEXT:    return %[[R]]
+func.func @rows_of_an_image(%x: tensor<784x3072xf32>, %b: tensor<3072xf32>) -> tensor<784x3072xf32> {
+  %r = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<784x3072xf32>
+    %s = linalg.generic {indexing_maps = [#row, #column, #row], iterator_types = ["parallel", "parallel"]} ins(%x, %b : tensor<784x3072xf32>, tensor<3072xf32>) outs(%e : tensor<784x3072xf32>) {
+    ^bb0(%l: f32, %c: f32, %o: f32):
+      %t = arith.addf %l, %c : f32
+      linalg.yield %t : f32
+    } -> tensor<784x3072xf32>
+    %w = tensor.expand_shape %s [[0, 1], [2]] output_shape [28, 28, 3072] : tensor<784x3072xf32> into tensor<28x28x3072xf32>
+    %f = tensor.empty() : tensor<28x28x3072xf32>
+    %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w : tensor<28x28x3072xf32>) outs(%f : tensor<28x28x3072xf32>) {
+    ^bb0(%l: f32, %o: f32):
+      %t = math.absf %l : f32
+      linalg.yield %t : f32
+    } -> tensor<28x28x3072xf32>
+    %z = tensor.collapse_shape %y [[0, 1], [2]] : tensor<28x28x3072xf32> into tensor<784x3072xf32>
+    "rtask.yield"(%z) : (tensor<784x3072xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "gelu"} : () -> tensor<784x3072xf32>
+  return %r : tensor<784x3072xf32>
+}
+
+// -----
+
+#row = affine_map<(d0, d1) -> (d0, d1)>
+#id = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#line = affine_map<(d0, d1, d2) -> (d0, d2)>
+
+// What is added to each line of the image keeps its rows apart.
+// CHECK-LABEL: func.func @lines_of_an_image(
+// CHECK:           tensor.expand_shape
+// CHECK:           linalg.generic {{.*}} ins({{.*}}, %arg1 : tensor<28x28x3072xf32>, tensor<28x3072xf32>)
+func.func @lines_of_an_image(%x: tensor<784x3072xf32>, %b: tensor<28x3072xf32>) -> tensor<28x28x3072xf32> {
+  %r = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<784x3072xf32>
+    %s = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<784x3072xf32>) outs(%e : tensor<784x3072xf32>) {
+    ^bb0(%l: f32, %o: f32):
+      %t = math.absf %l : f32
+      linalg.yield %t : f32
+    } -> tensor<784x3072xf32>
+    %w = tensor.expand_shape %s [[0, 1], [2]] output_shape [28, 28, 3072] : tensor<784x3072xf32> into tensor<28x28x3072xf32>
+    %f = tensor.empty() : tensor<28x28x3072xf32>
+    %y = linalg.generic {indexing_maps = [#id, #line, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w, %b : tensor<28x28x3072xf32>, tensor<28x3072xf32>) outs(%f : tensor<28x28x3072xf32>) {
+    ^bb0(%l: f32, %c: f32, %o: f32):
+      %t = arith.addf %l, %c : f32
+      linalg.yield %t : f32
+    } -> tensor<28x28x3072xf32>
+    "rtask.yield"(%y) : (tensor<28x28x3072xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "lines"} : () -> tensor<28x28x3072xf32>
+  return %r : tensor<28x28x3072xf32>
+}

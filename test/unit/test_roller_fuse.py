@@ -5,7 +5,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rcompiler.roller.fuse import LoopNest, fuse_axes, fused_loops
+from rcompiler.roller.fuse import LoopNest, Reshape, fuse_axes, fused_loops
 
 PARALLEL, REDUCTION = "parallel", "reduction"
 
@@ -126,3 +126,27 @@ def test_every_point_of_the_fused_loops_names_the_same_elements(program):
             for value, loops in one.accesses:
                 named = [number[loops[group[0]]] for group in groups[value]]
                 assert flat(loops, sizes, point) == flat(named, lengths, fused)
+
+
+# value 0 [784, 64] is value 1 [28, 28, 64] with rows of pixels as one
+PIXELS = Reshape(1, 0, ((0, 1), (2,)))
+
+
+def test_axes_of_a_reshape_become_the_same_on_both_sides():
+    """A bias of each column keeps columns apart on both sides; rows are one on both."""
+    bias = nest("pp", (0, (0, 1)), (2, (1,)))
+    relu = nest("ppp", (1, (0, 1, 2)), (3, (0, 1, 2)))
+    found = fuse_axes([2, 3, 1, 3], [bias, relu], reshapes=[PIXELS])
+    assert found == [((0,), (1,)), ((0, 1), (2,)), ((0,),), ((0, 1), (2,))]
+
+
+def test_all_axes_of_a_reshape_may_become_one():
+    relu = nest("ppp", (1, (0, 1, 2)), (2, (0, 1, 2)))
+    assert fuse_axes([2, 3, 3], [relu], reshapes=[PIXELS])[:2] == [((0, 1),), ((0, 1, 2),)]
+
+
+def test_a_reshape_of_axes_that_stay_apart_keeps_all_of_both_sides():
+    """A bias of each line of pixels."""
+    bias = nest("ppp", (1, (0, 1, 2)), (2, (0, 2)))
+    found = fuse_axes([2, 3, 2], [bias], reshapes=[PIXELS])
+    assert found[:2] == [((0,), (1,)), ((0,), (1,), (2,))]

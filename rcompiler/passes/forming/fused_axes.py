@@ -18,6 +18,7 @@ from rcompiler.linalg.values import (
     string,
     yielded,
 )
+from rcompiler.linalg.views import RESHAPES, groups_of
 from rcompiler.passes.ir.clone import Values, clone, copy_block, remap
 from rcompiler.passes.ir.tensor_ir import (
     empty,
@@ -28,7 +29,7 @@ from rcompiler.passes.ir.tensor_ir import (
     reshape,
     type_like,
 )
-from rcompiler.roller.fuse import Groups, LoopNest, fuse_axes, fused_loops
+from rcompiler.roller.fuse import Groups, LoopNest, Reshape, fuse_axes, fused_loops
 
 _SPLATS = ("linalg.fill", "tensor.empty")
 _ENDS = ("rtask.yield", rtask.CAST)
@@ -48,9 +49,12 @@ class FusedAxes:
         self._nests: dict[ir.Operation, LoopNest] = {}
         self._groups: list[Groups] = []
         self._whole: set[int] = set()
+        self._reshapes: list[Reshape] = []
         for op in self._ops:
             if op.name == "linalg.generic" and not _asks_for_more(op):
                 self._nests[op] = self._nest(Generic(op))
+            elif self._is_reshape(op):
+                self._reshapes.append(self._reshape(op))
             elif op.name not in (*_SPLATS, *_ENDS) and not is_one_number(op):
                 self._whole |= {self._number[v] for v in self._tensors_of(op)}
 
@@ -62,7 +66,7 @@ class FusedAxes:
         if any(0 in shape_of(v) for v in values):
             return None
         ranks = [len(shape_of(v)) for v in values]
-        self._groups = fuse_axes(ranks, list(self._nests.values()), self._whole)
+        self._groups = fuse_axes(ranks, list(self._nests.values()), self._whole, self._reshapes)
         return self._rewritten() if any(map(self._joins, values)) else None
 
     def replace(self, made: ir.Operation) -> None:
@@ -92,6 +96,22 @@ class FusedAxes:
             for value, map_ in zip([*old.operands, *old.op.results], maps, strict=True)
         )
         return LoopNest(kinds, accesses, inside)
+
+    def _is_reshape(self, op: ir.Operation) -> bool:
+        """Whether an op makes one dim of several, or several of one; of dims of one element it
+        does not matter which.
+        """
+        if op.name not in RESHAPES or op.operands[0] not in self._number:
+            return False
+        wide = max((shape_of(value) for value in (op.operands[0], op.results[0])), key=len)
+        return any(sum(wide[d] > 1 for d in group) > 1 for group in groups_of(op))
+
+    def _reshape(self, op: ir.Operation) -> Reshape:
+        wide, narrow = op.operands[0], op.results[0]
+        if op.name == "tensor.expand_shape":
+            wide, narrow = narrow, wide
+        groups = tuple(map(tuple, groups_of(op)))
+        return Reshape(self._number[wide], self._number[narrow], groups)
 
     def _tensors_of(self, op: ir.Operation) -> list[ir.Value]:
         """All tensors that an op or its regions use, and its results."""
@@ -124,7 +144,9 @@ class FusedAxes:
 
     def _copy(self, op: ir.Operation, mapped: Values) -> None:
         """Copy one op of the body on values with fused dims."""
-        if op in self._nests:
+        if self._is_reshape(op) and self._shape(op.operands[0]) == self._shape(op.results[0]):
+            mapped[op.results[0]] = mapped[op.operands[0]]
+        elif op in self._nests:
             with op.location:
                 self._copy_generic(Generic(op), self._nests[op], mapped)
         elif op.name == "linalg.fill":
