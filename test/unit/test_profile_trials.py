@@ -184,10 +184,11 @@ from pathlib import Path
 from rcompiler.profiler.index import ProfileIndex
 from rcompiler.profiler.trials import KeptMeasurements
 times = KeptMeasurements(ProfileIndex(Path(sys.argv[1])), "machine", "code", sys.argv[2])
-print("ready", flush=True)
 for number in range(int(sys.argv[3])):
     times.add(f"{sys.argv[2]} {number}", [1.0 + number, 1.0 + number])
     times.keep()
+    if number == 1:
+        print("ready", flush=True)
 """
 
 
