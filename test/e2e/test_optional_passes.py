@@ -18,6 +18,7 @@ from rcompiler.tools import rc_opt
 from rcompiler.tools._reference import compare, reference
 
 OPTIONAL = [name for name in names("passes") if find(name).without is not Pass.without]
+FUSED = ("rtask-lift-scales",)  # for CPUs that fuse multiply and add
 ON_GPU = ("rtask-expand-products", "rtask-turn-bytes", "vdevice-pin", "vdevice-prefetch")
 
 
@@ -49,8 +50,9 @@ def proto():
 
 
 def options_for(name):
-    gpu = {"target": "cuda:emulated", "precision": "tf32"}
-    return gpu if name in ON_GPU else {"target": "cpu:x86-64"}
+    if name in ON_GPU:
+        return {"target": "cuda:emulated", "precision": "tf32"}
+    return {"target": "cpu:v3" if name in FUSED else "cpu:x86-64"}
 
 
 def compiled(proto, folder, **options):

@@ -62,12 +62,12 @@ class Tree:
             return Tried("wrong without", output[-2000:], 0.0)
         path = self.folder / "rcompiler" / fault.file
         right = path.read_text()
-        path.write_text(right.replace(fault.old, fault.new))
+        _write(path, right.replace(fault.old, fault.new))
         begun = time.monotonic()
         try:
             status, output = self._checked(fault.check)
         finally:
-            path.write_text(right)
+            _write(path, right)
         outcome: Outcome = "survived"
         if status != 0:
             outcome = "killed" if status == 1 and re.search(fault.says, output) else "otherwise"
@@ -94,3 +94,12 @@ class Tree:
             except subprocess.TimeoutExpired:
                 return 124, f"it was not over after {_TIMEOUT_S} s"
         return done.returncode, done.stdout + done.stderr
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a source and its bytecode: Python takes bytecode for that of a source of the same
+    size that was written in the same second.
+    """
+    path.write_text(text)
+    for bytecode in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+        bytecode.unlink()
