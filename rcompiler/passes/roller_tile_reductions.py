@@ -17,8 +17,9 @@ After, for parts of 256 steps and register tiles of 8 x 16:
 All register tiles of the task read a part of the weights before one reads the next part: it then
 comes from the first cache. Every element adds in the same order as without parts. Sums that have
 other dims than the result, as below a transpose or a reshape, lie in memory that says along which
-of them vectors go (`rtask.vector_dim`). `reduction_tile` goes, as the loops say it. Needs: bodies
-of one task (roller-tile-tasks).
+of them vectors go (`rtask.vector_dim`). Left whole: reductions below a reshape across which a
+register tile is no box (2 x 48 elements of two heads of 60 columns). `reduction_tile` goes, as the
+loops say it. Needs: bodies of one task (roller-tile-tasks).
 """
 
 from __future__ import annotations
@@ -80,10 +81,20 @@ def _cut(kernel: ir.Operation) -> None:
                 f"kernel {name} has a reduction_tile, but its body has no product reduction whose "
                 "sums are results of its own; remove the attribute",
             )
-        with ir.InsertionPoint(op), op.location:
-            made = _Parts(sources, kernel, op, root, around, steps).write()
+        before = ops_in(block)
+        try:
+            with ir.InsertionPoint(op), op.location:
+                made = _Parts(sources, kernel, op, root, around, steps).write()
+        except _NoBoxOfSums:
+            for half in reversed([other for other in ops_in(block) if other not in before]):
+                half.erase()
+            continue
         op.result.replace_all_uses_with(made)
     erase_unused(ops_in(block))
+
+
+class _NoBoxOfSums(Exception):
+    """A register tile needs sums that are no box of them, and cannot wait as one."""
 
 
 class _Parts:
@@ -187,7 +198,7 @@ class _Parts:
         return Box.dense(tile.offsets, [n if n.is_constant else Linear(most) for n, most in sizes])
 
     def _root_box(self, box: Box) -> Box:
-        """Which results of the reduction a box of the tile needs."""
+        """Which results of the reduction a box of the tile needs. Raises _NoBoxOfSums."""
         found: list[Box] = []
 
         def noted(fuser: Fuser, own: Box) -> ir.Value:
@@ -195,6 +206,8 @@ class _Parts:
             return fuser.empty(own.sizes, type_of(self._root.op.result).element_type)
 
         self._above(noted).tile(self._tile, box)
+        if not found:
+            raise _NoBoxOfSums
         return found[0]
 
     def _above(self, reduced: Callable[[Fuser, Box], ir.Value]) -> Fuser:

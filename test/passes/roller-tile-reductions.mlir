@@ -49,3 +49,28 @@
     reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 4, 2, 4>, registers = 1 : i64,
     source = "roller", sym_name = "reshaped", tasks = 1 : i64, tile = array<i64: 4, 2, 4>,
     vector_dim = 2 : i64, writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], reduction_tile = array<i64: 0, 100>} : () -> ()
+
+// Register tiles of 4 and 2 of 6 columns of two heads are no box of the sums: the reduction stays whole.
+// CHECK:     sym_name = "reshaped"
+// CHECK-NOT: bufferization.alloc_tensor
+// CHECK-NOT: scf.for
+// CHECK:     linalg.generic {{.*}} tensor<4x300xf32>, tensor<300x12xf32>
+// CHECK-NOT: reduction_tile
+// CHECK:     sym_name = "heads"
+"rtask.kernel"() ({
+^bb0(%x: tensor<4x300xf32>, %w: tensor<300x12xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x12xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x12xf32>) -> tensor<4x12xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<4x300xf32>, tensor<300x12xf32>) outs(%f : tensor<4x12xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %c = arith.mulf %a, %b : f32
+    %d = arith.addf %acc, %c : f32
+    linalg.yield %d : f32
+  } -> tensor<4x12xf32>
+  %y = tensor.expand_shape %p [[0], [1, 2]] output_shape [4, 2, 6] : tensor<4x12xf32> into tensor<4x2x6xf32>
+  "rtask.yield"(%y) : (tensor<4x2x6xf32>) -> ()
+}) {estimated_ns = 1.0, grid = array<i64: 1, 1, 1>, kind = "contraction", lanes = 4 : i64, on_chip_bytes = 0 : i64, order = array<i64: 0, 1, 2>,
+    reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 4, 2, 6>, registers = 1 : i64,
+    source = "roller", sym_name = "heads", tasks = 1 : i64, tile = array<i64: 4, 2, 6>,
+    vector_dim = 2 : i64, writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], reduction_tile = array<i64: 0, 100>} : () -> ()
