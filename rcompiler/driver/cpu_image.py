@@ -9,10 +9,10 @@ from torch_mlir import ir
 
 from rcompiler.codegen import veu
 from rcompiler.codegen.cpu import ObjectCache, Objects, Target
-from rcompiler.driver.kernel_code import KernelCodes, gathered, symbol
+from rcompiler.driver.kernel_code import KernelCodes, gathered
 from rcompiler.passes import Element
 from rcompiler.passes.ir.module_device import attribute_of
-from rcompiler.passes.ir.operators import ops_in_module
+from rcompiler.passes.ir.operators import kernels_by_name
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 
 _INTERPRETER = "veu"  # no rKernel has this name
@@ -56,8 +56,8 @@ class CpuGeneration:
 
         Raises CompilerError where no code can be made of a kernel.
         """
-        kernels = ops_in_module(module.operation, "rtask.kernel")
-        for kernel in kernels:
+        kernels = kernels_by_name(module.operation)
+        for kernel in kernels.values():
             self._codes.expect(kernel)
         codes = self._codes.finish(kernels)
         if self._tiles:
@@ -68,5 +68,4 @@ class CpuGeneration:
         """What the code of a schedule that was written is linked from. Raises CompilerError if LLVM
         rejects a part.
         """
-        kernels = ops_in_module(module.operation, "rtask.kernel")
-        return self._objects.all([_INTERPRETER, *map(symbol, kernels)])
+        return self._objects.all([_INTERPRETER, *kernels_by_name(module.operation)])

@@ -32,7 +32,7 @@ from rcompiler.passes.gpu.fixups import hide
 from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
 from rcompiler.passes.gpu_to_rocdl import GpuToRocdl
 from rcompiler.passes.ir.module_device import attribute_of, device_of
-from rcompiler.passes.ir.operators import ops_in_module
+from rcompiler.passes.ir.operators import kernels_by_name
 from rcompiler.passes.schedule.program_ir import most_pinned, read_kernels
 from rcompiler.passes.vdevice_to_gpu import VdeviceToGpu, vendor_of
 from rcompiler.runtime.gpu.image import GpuImage, boxes_of
@@ -85,14 +85,14 @@ class GpuGeneration:
         write = VdeviceToGpu(entry=False, pinned=self._pinned)
         stages = [("gpu", write), ("llvm", self._lower)]
         self._codes = KernelCodes(attribute_of(module.operation), stages, self._made)
-        self._kernels = ops_in_module(module.operation, "rtask.kernel")
+        self._kernels = kernels_by_name(module.operation)
         self._parts = PtxParts(device.level_name)
 
     @contextmanager
     def begun(self) -> Iterator[None]:
         """Inside of the context code is made, also before `finish`."""
         with self._parts, self._codes.begun():
-            for kernel in self._kernels:
+            for kernel in self._kernels.values():
                 self._codes.expect(kernel)
             yield
 

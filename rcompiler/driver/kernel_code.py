@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -23,6 +23,7 @@ from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.driver.collector import COLLECTOR
 from rcompiler.driver.shared_work import SharedWork
 from rcompiler.errors import CompilerError
+from rcompiler.linalg.values import string
 from rcompiler.passes import Element, Pass
 from rcompiler.passes._pipeline_text import read, runner
 from rcompiler.passes.ir.clone import copy_module
@@ -117,7 +118,7 @@ class KernelCodes:
 
     def expect(self, kernel: ir.Operation) -> None:
         """The other process may make the code of an rtask.kernel from now on."""
-        name = symbol(kernel)
+        name = string(kernel, "sym_name")
         if not self._is_helped or name in self._codes:
             return
         if (code := _MADE.get(self._key(kernel))) is not None:
@@ -129,29 +130,28 @@ class KernelCodes:
         if max(self._kernels, self._ops // _OPS) >= _WORTH_A_PROCESS:
             self._work.start()
 
-    def finish(self, kernels: Sequence[ir.Operation]) -> list[KernelCode]:
-        """Make what is left; the code of these kernels, in their order.
+    def finish(self, kernels: Mapping[str, ir.Operation]) -> list[KernelCode]:
+        """Make what is left; the code of these kernels, by their names, in their order.
 
         Raises CompilerError where no code can be made of a kernel.
         """
-        ops = {symbol(op): op for op in kernels}
-        self._work.finish(list(ops), lambda name: self._here(ops[name]))
-        return [self._codes[name] for name in ops]
+        self._work.finish(list(kernels), lambda name: self._here(kernels[name]))
+        return [self._codes[name] for name in kernels]
 
-    def put(self, kernels: Sequence[ir.Operation]) -> None:
+    def put(self, kernels: Mapping[str, ir.Operation]) -> None:
         """Let the kernels whose code was made take the places of these, which they were made of."""
-        texts = [self._codes[n].kernel for n in map(symbol, kernels) if n not in self._made_here]
+        texts = [self._codes[name].kernel for name in kernels if name not in self._made_here]
         parsed = ir.Module.parse("\n".join(texts), self._device.context)
         others = iter(list(parsed.body.operations))
-        for op in kernels:
-            own = self._made_here.pop(symbol(op), None)
+        for name, op in kernels.items():
+            own = self._made_here.pop(name, None)
             made = next(others) if own is None else own.body.operations[0]
             made.operation.move_before(op)
             op.erase()
 
     def _question(self, kernel: ir.Operation) -> bytes:
         """All that decides the code of a kernel, as the other process is asked for it."""
-        name = symbol(kernel)
+        name = string(kernel, "sym_name")
         if name not in self._questions:
             # in a scope of its own: else all values of the module are numbered for each kernel
             text = kernel.get_asm(use_local_scope=True, assume_verified=True)
@@ -171,7 +171,7 @@ class KernelCodes:
 
     def _keep(self, tiled: ir.Module) -> None:
         """A kernel that was made in this process need not be parsed."""
-        self._made_here[symbol(tiled.body.operations[0].operation)] = copy_module(tiled)
+        self._made_here[string(tiled.body.operations[0].operation, "sym_name")] = copy_module(tiled)
 
     def _done(self, name: str, code: KernelCode) -> None:
         self._codes[name] = code
@@ -236,12 +236,7 @@ def _holder(module: ir.Module) -> ir.Operation:
 
 
 def _named_text(view: ir.OpView) -> tuple[str, str]:
-    return symbol(view.operation), view.operation.get_asm(assume_verified=True)
-
-
-def symbol(op: ir.Operation) -> str:
-    """The name of a kernel or function."""
-    return ir.StringAttr(op.attributes["sym_name"]).value
+    return string(view.operation, "sym_name"), view.operation.get_asm(assume_verified=True)
 
 
 # -- the other process

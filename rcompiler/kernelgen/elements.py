@@ -90,11 +90,8 @@ class Elements:
         self, source: Source, positions: Sequence[list[Linear]], lanes: int
     ) -> list[list[Linear]]:
         """Which element of the one reduction below a source each result element comes from."""
-        value, piece = source
         found: list[list[Linear]] = []
-        if value is not None:
-            places = [_shifted(at, piece) for at in positions]
-            self._walk(value, places, lanes, lambda generic, there: found.extend(there), set())
+        self.visit_sums([source], positions, lanes, lambda generic, there: found.extend(there))
         assert len(found) == len(positions)  # `reduction_root` promises it
         return found
 

@@ -155,4 +155,4 @@ def test_a_kernel_without_code_is_the_same_error(monkeypatch, cores):
             with codes.begun():
                 codes.expect(kernel)
                 time.sleep(1)  # the other process tries first
-                codes.finish([kernel])
+                codes.finish({"k": kernel})
