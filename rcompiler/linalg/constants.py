@@ -10,31 +10,40 @@ from torch_mlir import ir
 
 from rcompiler.linalg.element_types import numpy_type
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.values import constant_of, defining
+from rcompiler.linalg.values import constant_of, defining, ops_of
 from rcompiler.linalg.views import MOVES
 
 
 def is_constant(value: ir.Value) -> bool:
     """Whether a tensor comes from constants through data movement only."""
-    op = defining(value)
-    name = "" if op is None else op.name
-    if op is None or name not in (*MOVES, "linalg.generic"):
-        return name == "arith.constant"
-    if name == "linalg.generic" and (len(Generic(op).inputs) != 1 or Generic(op).reduction_dims):
-        return False
-    parts = list(op.operands) if name == "tensor.concat" else [op.operands[0]]
-    return all(is_constant(part) for part in parts)
+    pending = [value]
+    while pending:
+        op = defining(pending.pop())
+        if op is None or op.name not in (*MOVES, "linalg.generic", "arith.constant"):
+            return False
+        if op.name == "linalg.generic":
+            generic = Generic(op)
+            if len(generic.inputs) != 1 or generic.reduction_dims:
+                return False
+        pending += _moved(op)
+    return True
 
 
-def is_computed_once(value: ir.Value) -> bool:
-    """Whether a tensor comes from constants alone, such as weights in Winograd's form."""
-    if is_constant(value):
-        return True
-    op = defining(value)
-    if op is None or op.name not in (*MOVES, "linalg.generic"):
-        return False
-    parts = Generic(op).inputs if op.name == "linalg.generic" else [op.operands[0]]
-    return bool(parts) and all(map(is_computed_once, parts))
+def computed_once(body: ir.Block) -> set[ir.Value]:
+    """The tensors that come from constants alone, such as weights in Winograd's form."""
+    found: set[ir.Value] = set()
+    for op in ops_of(body):
+        parts = Generic(op).inputs if op.name == "linalg.generic" else _moved(op)
+        if op.name == "arith.constant" or (parts and found.issuperset(parts)):
+            found.update(op.results)
+    return found
+
+
+def _moved(op: ir.Operation) -> list[ir.Value]:
+    """The tensors that an op moves; nothing for an op of another kind."""
+    if op.name == "tensor.concat":
+        return list(op.operands)
+    return [op.operands[0]] if op.name in (*MOVES, "linalg.generic") else []
 
 
 def scalar_of(value: ir.Value) -> Any:

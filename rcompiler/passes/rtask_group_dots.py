@@ -22,6 +22,7 @@ Leaves alone: operands that are not constant, windows that are innermost, other 
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -29,7 +30,7 @@ from torch_mlir import ir
 from rcompiler.device.model import DOT_STEPS
 from rcompiler.dialects import rtask
 from rcompiler.linalg.bodies import is_multiply_add
-from rcompiler.linalg.constants import is_computed_once
+from rcompiler.linalg.constants import computed_once
 from rcompiler.linalg.dot_group import SUMS
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of, dims_of
@@ -45,10 +46,12 @@ class RTaskGroupDots(OptionalPass):
 
     def run(self, module: ir.Operation) -> None:
         packed: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
-        for op in (op for body in bodies(module) for op in generics(body)):
-            product = _product(Generic(op))
-            if product is not None:
-                _rewrite(product, packed)
+        for body in bodies(module):
+            weights = computed_once(body)
+            for op in generics(body):
+                product = _product(Generic(op), weights)
+                if product is not None:
+                    _rewrite(product, packed)
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,8 @@ class _Product:
         return DOT_STEPS[self.element]
 
 
-def _product(old: Generic) -> _Product | None:
-    """`old` as a product to group, if it is one."""
+def _product(old: Generic, once: Set[ir.Value]) -> _Product | None:
+    """`old` as a product to group, if it is one. once: tensors that come from constants alone."""
     if element_of(old.op.operands[0]) not in SUMS:
         return None
     if not is_multiply_add(old) or not old.reduction_dims:
@@ -79,7 +82,7 @@ def _product(old: Generic) -> _Product | None:
     if element != other or SUMS.get(element) != sums:
         return None
     for weights, activations in ((1, 0), (0, 1)):
-        if not is_computed_once(old.inputs[weights]) or not old.maps[activations].results:
+        if old.inputs[weights] not in once or not old.maps[activations].results:
             continue
         depth = dim_of(old.maps[activations].results[-1])
         if depth in old.reduction_dims and _stands_alone(old, depth) and _has_columns(old, weights):

@@ -398,10 +398,12 @@ def _partable(
 
 
 def _sums(expr: TensorExpr, register: RegisterTile, inside: Sequence[int], tiles: Array) -> Array:
-    """Bytes of the running sums of a task: its tile along `inside`, else a register tile."""
+    """Bytes of the running sums of a task: its tile along `inside`, else a register tile. They are
+    as wide as what registers hold, of which a result that is quantised is a quarter.
+    """
     outside = math.prod(size for p, size in enumerate(register.sizes) if p not in inside)
     covered = _core(expr, tiles)[..., list(inside)].prod(axis=-1)
-    return covered * outside * max(access.itemsize for access in expr.outputs)
+    return covered * outside * expr.compute_bytes
 
 
 def _core(expr: TensorExpr, tiles: Array) -> Array:

@@ -389,6 +389,19 @@ def test_a_part_and_its_sums_fit(m: int, n: int, k: int):
         assert rows * vectors * 4 <= STACK_LIMIT
 
 
+@pytest.mark.parametrize("result", [1, 4])
+def test_sums_are_as_wide_as_registers_whatever_becomes_of_them(result: int):
+    """A quantised result has a byte of the four that its sums have: 70 KiB of them stay no part."""
+    expr = conv(512, 56, 512, 3)
+    [output] = expr.outputs
+    decision = in_parts(replace(expr, outputs=(replace(output, itemsize=result),)))
+    around = decision.reduction_tile[0] if decision.reduction_tile else 0
+    inside = decision.order[around:] if decision.reduction_tile else ()
+    tiles = zip(decision.tile, decision.register_tile, strict=True)
+    sums = math.prod(tile if p in inside else one for p, (tile, one) in enumerate(tiles))
+    assert 4 * sums <= STACK_LIMIT
+
+
 def test_construction_is_fast():
     """10 ms for one of them in the middle, and then 12,000 calls; 42,000 at most."""
     device = cpu_device("v4")
