@@ -111,6 +111,8 @@ def test_splat_is_bitwise():
     assert splat(np.full(5, np.nan, np.float32)) is not None
     assert splat(np.broadcast_to(np.float32(3), (10, 10))) == 3
     assert splat(np.zeros(0, np.float32)) is None
+    assert splat(np.array([[1, 2], [3, 1]], np.float32)) is None  # the ends are equal
+    assert splat(np.full((2, 3), 7, np.float32).T[:, 1:]) == 7
 
 
 def test_locations_name_the_node_whatever_it_is_called():
