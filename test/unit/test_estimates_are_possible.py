@@ -1,6 +1,8 @@
 """Figures that cannot be are not told: of every tiling and every schedule."""
 
 import random
+from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from rcompiler.rammer.live_bytes import live_bytes, live_values
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.packing import Packing
 from rcompiler.rammer.placement import place_runs
-from rcompiler.rammer.reuse import live_ranges
+from rcompiler.rammer.reuse import Clash, check_pair, live_ranges
 from rcompiler.rammer.schedule import POLICIES, schedule
 from rcompiler.rammer.simulate import simulate
 from rcompiler.roller.construct import construct
@@ -142,6 +144,28 @@ def test_a_part_that_is_read_for_the_last_time_is_live_no_more():
     placement, packing = packed(Graph(operators, values, (all_of_it, part, two)), 1)
     assert live_values(placement, packing) == 5 * 1024
     assert live_bytes(placement, packing) == 3 * 1024
+    number = packing.use.names.index
+    assert packing.stackable(number("v0"), number("v2"))  # over the first part, not the third
+    assert not packing.stackable(number("v0"), number("v1"))
+
+
+def may_share(placement, one, two):
+    """The exact rule, run by run, for values that begin at the same byte."""
+    together = dict.fromkeys(placement.place, (("temp", -1), 0))
+    try:
+        check_pair(replace(placement, place=together), one, two)
+    except Clash:
+        return False
+    return True
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6), st.integers(2, 12), st.sampled_from([1, 2, 8]))
+def test_values_lie_over_each_other_where_the_exact_rule_says_so(seed, operators, eus):
+    placement, packing = packed(random_graph(random.Random(seed), operators, (8, 4)), eus)
+    names = packing.use.names
+    for one, two in combinations(range(len(names)), 2):
+        assert packing.stackable(one, two) == may_share(placement, names[one], names[two])
 
 
 @settings(max_examples=40)
