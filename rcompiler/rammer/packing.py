@@ -114,8 +114,8 @@ class Packing:
             return False
         m, o, r = (np.array(each, np.int64) for each in (made, over, read))  # (n, 3)
         ends, starts = times.ends, times.starts
-        first = (ends[m[:, 0]][:, None] <= starts[o[:, 0]]).all(axis=2)  # (made, over)
-        then = (ends[o[:, 0]][:, None] <= starts[r[:, 0]]).all(axis=2)  # (over, read)
+        first = np.all(ends[m[:, 0]][:, None] <= starts[o[:, 0]], axis=2)  # (made, over)
+        then = np.all(ends[o[:, 0]][:, None] <= starts[r[:, 0]], axis=2)  # (over, read)
         low = np.maximum(np.maximum(m[:, None, None, 1], o[:, None, 1]), r[:, 1])
         high = np.minimum(np.minimum(m[:, None, None, 2], o[:, None, 2]), r[:, 2])
         return bool((first[:, :, None] & then & (low < high)).any())
