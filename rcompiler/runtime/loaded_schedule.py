@@ -17,6 +17,8 @@ from rcompiler.runtime.thread_schedule import Stream, ThreadSchedule
 
 _WORD = 8
 _PAGE = 4096
+# Words of the control block that name a schedule.
+_OWN = np.array([at.STREAMS, at.KERNELS, at.EVENTS, at.TOTALS, at.OPERANDS, at.WORKSPACE])
 
 
 class LoadedSchedule:
@@ -46,6 +48,11 @@ class LoadedSchedule:
         self._kernel_table = np.array([*(code.function(k.name) for k in kernels), 0], np.int64)
         workspace = max((k.workspace for k in kernels), default=0)
         self.workspace = -(-workspace // _PAGE) * _PAGE
+        # what `write` and `reset` take at each launch of models that take turns
+        self._counters = self.events.reshape(-1, at.LINE)[: len(self._totals) - 1, 0]
+        read = (self._stream_table, self._kernel_table, self.events, self._totals)
+        own = [*map(address, read), schedule.operands, self.workspace]
+        self._own = np.array(own, np.int64)
 
     def stream(self, piece: Stream) -> np.ndarray:
         """The words of a stream or queue that threads walk."""
@@ -54,17 +61,11 @@ class LoadedSchedule:
     def write(self, control: np.ndarray) -> None:
         """Name it in a control block: the next launch runs it. No worker may run."""
         self.reset(int(control[at.EPOCH]))
-        control[at.STREAMS] = address(self._stream_table)
-        control[at.KERNELS] = address(self._kernel_table)
-        control[at.EVENTS] = address(self.events)
-        control[at.TOTALS] = address(self._totals)
-        control[at.OPERANDS] = self.schedule.operands
-        control[at.WORKSPACE] = self.workspace
+        control[_OWN] = self._own
 
     def reset(self, epoch: int) -> None:
         """All counters as if so many launches had run it and had gone well."""
-        counters = self.events.reshape(-1, at.LINE)[:, 0]
-        counters[: len(self._totals) - 1] = epoch * self._totals[:-1]
+        np.multiply(self._totals[:-1], epoch, out=self._counters)
         if self._words is not self.schedule.words:
             self._words[:] = self.schedule.words  # a thread may have been left in a loop
 

@@ -271,6 +271,7 @@ class _Shared:
         units = arena((self.threads + 1) * at.UNIT_WORDS * _WORD, "EU blocks").view(np.int64)
         self.units = units.reshape(self.threads + 1, at.UNIT_WORDS)
         self.workspaces = arena(1, "workspaces of the EUs")
+        self.control[at.WORKSPACES] = address(self.workspaces)
         self.control[at.THREADS] = self.threads
         alone = self.threads <= (usable_cpus() if cpus is None else cpus)
         spin, yields = (10000, 0) if alone else (50, 8)
@@ -285,9 +286,9 @@ class _Shared:
         needed = max(1, self.threads * loaded.workspace)
         if self.workspaces.size < needed:
             self.workspaces = arena(needed, "workspaces of the EUs")
+            self.control[at.WORKSPACES] = address(self.workspaces)
         self.loaded = loaded
         loaded.write(self.control)
-        self.control[at.WORKSPACES] = address(self.workspaces)
         self.control[at.LIMIT] = int(limit_s * 1e9)
         self.control[at.BUSY_LIMIT] = int(limit_s * _BUSY_FACTOR * 1e9)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
 from os import getpid
 
 from rcompiler.runtime.loaded_schedule import LoadedSchedule
@@ -28,6 +27,8 @@ class Turns:
 
     Attributes:
         arena: uint8[bytes], the temporary tensors of whoever joins.
+        launcher: of all launches, once the threads were started.
+        teams: what launches of a process run, by process; hold the lock of its team.
     """
 
     def __init__(self, arena_bytes: int, limit_s: float) -> None:
@@ -43,8 +44,8 @@ class Turns:
         self.arena = arena(arena_bytes, "temporary tensors of the model")
         self._limit_s = limit_s
         self._plans: list[LoadedPlan] = []  # others may join while they run
-        self._teams: dict[int, _TakenTeam] = {}  # by process
-        self._launcher: Launcher | None = None
+        self.teams: dict[int, _TakenTeam] = {}
+        self.launcher: Launcher | None = None
 
     def room(self, arena_bytes: int) -> None:
         """Let `arena` be large enough for a model that joins; the others keep what they have.
@@ -66,18 +67,14 @@ class Turns:
         Raises:
             DeviceError: no memory, or no threads.
         """
-        if self._launcher is None:
-            self._launcher = Launcher(self._team)
-        return self._launcher
-
-    def turn(self, number: int, _: Team) -> None:
-        """Let the next launch of this process be of a model. Hold the lock of its team."""
-        self._teams[getpid()].turn(number)
+        if self.launcher is None:
+            self.launcher = Launcher(self._team)
+        return self.launcher
 
     def _team(self) -> Team:
         most = max(self._plans, key=lambda plan: plan.threads)
         team = most.team()
-        self._teams[getpid()] = _TakenTeam(team, self._plans, self._limit_s)
+        self.teams[getpid()] = _TakenTeam(team, self._plans, self._limit_s)
         return team
 
 
@@ -85,11 +82,17 @@ class Turn:
     """One model among those that take turns: what it has for a `threads.Launcher`."""
 
     def __init__(self, turns: Turns, number: int) -> None:
-        self._turns, self._prepare = turns, partial(turns.turn, number)
+        self._turns, self._number = turns, number
 
     def run(self, bases: int | bytes) -> None:
         """Run once, as `Launcher.run`."""
-        self._turns.begin().run(bases, self._prepare)
+        turns = self._turns
+        (turns.launcher or turns.begin()).run(bases, self._prepare)
+
+    def _prepare(self, _: Team) -> None:
+        """Let the next launch of this process be of this model."""
+        if (team := self._turns.teams[getpid()]).now != self._number:
+            team.turn(self._number)
 
     @property
     def closed(self) -> bool:
@@ -121,13 +124,11 @@ class _TakenTeam:
         self._loaded: dict[int, LoadedSchedule] = {}
         self._starts: dict[int, Start] = {}
         self._others: list[Team] = []
-        self._now = -1
+        self.now = -1
 
     def turn(self, number: int) -> None:
         """Let the next launch run this plan."""
-        if number == self._now:
-            return
-        self._now = -1  # until all of this has gone well
+        self.now = -1  # until all of this has gone well
         plan = self._plans[number]
         if plan.threads == self._team.threads:
             if number not in self._loaded:
@@ -135,7 +136,7 @@ class _TakenTeam:
             self._team.load(self._loaded[number], self._limit_s)
         if number not in self._starts:
             self._starts[number] = self._start(plan)
-        self._team.start, self._now = self._starts[number], number
+        self._team.start, self.now = self._starts[number], number
 
     def _start(self, plan: LoadedPlan) -> Start:
         """What starts a plan; on one thread while that is faster."""
