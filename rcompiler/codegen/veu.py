@@ -19,6 +19,9 @@ TAKE calls what stands in a queue that nobody has taken, which is a number from 
 back to it, until the numbers are higher than the queues. Each launch counts up by as many as there
 are queues and threads, so that the next one starts with a number that is known.
 
+What a thread has in MXCSR (it may flush denormal numbers to zero, or round upwards) is put away for
+the time of a launch: all EUs round alike, whoever calls.
+
 Every wait inside a launch is bounded: a sleeper looks around once per slice, and if no EU made
 any progress for the limit it writes down what it waited for, and all others leave their waits too.
 
@@ -66,6 +69,13 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %preturn = llvm.alloca $1 x i64 : (i64) -> !llvm.ptr
   %nowhere = llvm.mlir.constant(-1 : i64) : i64
   *%preturn := %nowhere
+  %pcallers = llvm.alloca $1 x i64 : (i64) -> !llvm.ptr
+  %pown = llvm.alloca $1 x i64 : (i64) -> !llvm.ptr
+  %fpu := %ctl[@@FPU]
+  %own = llvm.or %fpu, $FPU_PLAIN : i64
+  *%pown := %own
+  llvm.call_intrinsic "llvm.x86.sse.stmxcsr"(%pcallers) : (!llvm.ptr) -> ()
+  llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%pown) : (!llvm.ptr) -> ()
   llvm.call @veu_begin(%unit, %epoch) : (!llvm.ptr, i64) -> ()
   llvm.call @veu_here(%unit) : (!llvm.ptr) -> ()
   llvm.br ^next($0, %progress : i64, i64)
@@ -224,6 +234,7 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %last = llvm.add %made, $2 : i64
   *%pprogress := relaxed %last
   llvm.call @veu_away(%unit) : (!llvm.ptr) -> ()
+  llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%pcallers) : (!llvm.ptr) -> ()
   llvm.return
 }
 

@@ -30,7 +30,12 @@ OPERANDS = THREADS + 12  # most operands of any RUN
 WORKSPACES = THREADS + 14  # address of the workspace of EU 0; those of the others follow
 WORKSPACE = THREADS + 15  # bytes of one workspace
 BASES = THREADS + 13  # address of the base addresses of this launch, set by the launch
-WORDS = THREADS + 2 * LINE
+# Bits of MXCSR during a launch besides those of FPU_PLAIN, on all EUs: what the caller's thread has
+# there, and what a worker had from the thread that started it, changes no result.
+FPU = THREADS + 2 * LINE
+WORDS = THREADS + 3 * LINE
+
+FPU_PLAIN = 0x1F80  # of MXCSR: round to nearest, keep denormal numbers, interrupt nothing
 
 LOOK = 64  # pauses after which a waiter first looks whether it is in another EU's way
 RESCUE = 1024  # pauses after which it first looks whether an EU that works has no CPU ...
