@@ -4,7 +4,7 @@ another form of it that its CPU provider has."""
 import numpy as np
 import pytest
 from onnx import parser
-from oracles.contrib_node import by_onnxruntime, check_node, node_model
+from oracles.contrib_node import by_onnxruntime, check_node, check_ranges, node_model
 
 import rcompiler
 from rcompiler.errors import RangeError, ShapeError, UnsupportedOp
@@ -37,6 +37,8 @@ ATTENTION = {
     "ends": ([X, W, BIAS, i32(3, 2)], {}),
     "ends and beginnings": ([X, W, BIAS, i32(3, 4, 1, 0)], {}),
     "each query": ([X, W, BIAS, bits(2, 4, 4)], {"unidirectional": 1}),
+    "the same of all keys": ([X, W, BIAS, i32([0], [1])], {}),
+    "the same of all sequences": ([X, W, BIAS, i32([0])], {}),
     "bias of scores": ([X, W, BIAS, None, None, f(2, 1, 4, 4)], {"fed": 6}),
     "past": ([X, W, BIAS, bits(2, 9), PAST], {"fed": 5, "unidirectional": 1}),
     "past and ends": ([X, W, BIAS, i32(9, 8), PAST], {"fed": 5}),
@@ -49,6 +51,13 @@ def test_attention(form: str):
     inputs, attributes = ATTENTION[form]
     outputs = ["float32"] * (2 if "past" in form or form == "no bias" else 1)
     check_node("Attention", inputs, outputs, **{"fed": 1, "num_heads": 3} | attributes)
+
+
+@pytest.mark.parametrize("form", ["plain", "keys", "ends"])
+@pytest.mark.parametrize("ranges", [{0: "b"}, {1: "s"}, {0: "b", 1: "s"}])
+def test_attention_of_sizes_that_a_call_decides(form: str, ranges: dict):
+    inputs, attributes = ATTENTION[form]
+    check_ranges("Attention", inputs, [0, 3], ranges, num_heads=3, **attributes)
 
 
 def of_onnxruntime(op: str, inputs: list, **attributes: object) -> list[np.ndarray]:

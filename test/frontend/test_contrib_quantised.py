@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from oracles.contrib_node import by_onnxruntime, check_node, node_model
+from oracles.contrib_node import by_onnxruntime, check_node, check_ranges, node_model
 
 import rcompiler
-from rcompiler.errors import UnsupportedOp
+from rcompiler.errors import ShapeError, UnsupportedOp
 from rcompiler.frontend import import_onnx
 
 pytest.importorskip("onnxruntime")
@@ -53,6 +53,32 @@ def test_operators_of_one_tensor(op: str, attributes: dict):
     check(op, [x, f32(0.05), u8(128), f32(0.02), u8(90)], ["uint8"], **attributes)
 
 
+@pytest.mark.parametrize("opset", [7, 12, 13, 17])
+@pytest.mark.parametrize("axis", [0, 1, -2, 2, None])
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+def test_softmax_of_the_opset_that_it_says(opset: int, axis: int | None, kind: str):
+    """Before opset 13 all axes from `axis` on are one row."""
+    inputs = [byte(2, 3, 4, dtype=kind), f32(0.02), np.array(3, kind), f32(1 / 256)]
+    inputs.append(np.array(np.iinfo(kind).min, kind))
+    given = {} if axis is None else {"axis": axis}
+    check("QLinearSoftmax", inputs, [kind], opset=opset, **given)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+@pytest.mark.parametrize(
+    ("op", "attributes"),
+    [
+        ("QLinearGlobalAveragePool", {}),
+        ("QLinearAveragePool", {"kernel_shape": [2, 3]}),
+        ("QLinearAveragePool", {"kernel_shape": [3, 3], "pads": [1, 0, 1, 2], "strides": [2, 1]}),
+    ],
+)
+def test_pools_of_channels_that_come_last(op: str, attributes: dict, kind: str):
+    x, zero = byte(2, 5, 7, 6, dtype=kind), np.array(3, kind)
+    inputs = [x, f32(0.05), zero, f32(0.02), np.array(9, kind)]
+    check(op, inputs, [kind], channels_last=1, **attributes)
+
+
 def test_concatenated_tensors():
     x, y = byte(2, 3), byte(2, 4)
     inputs = [f32(0.04), u8(3), x, f32(0.03), u8(1), y, f32(0.05), u8(200)]
@@ -74,6 +100,21 @@ def test_gemm(form: str, turned: int):
     inputs += [] if form == "floats" else [f32(0.3), u8(110)]
     kind = "float32" if form == "floats" else "uint8"
     check("QGemm", inputs, [kind], transB=turned)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("form", ["bytes", "floats"])
+@pytest.mark.parametrize("shape", [(24,), (1, 24), (5, 1), (5, 24), (1,), ()])
+def test_gemm_with_a_factor_has_it_in_the_scale_of_the_bias(shape: tuple, form: str, columns: bool):
+    """As onnxruntime's documentation of C: its scale is alpha / beta * a_scale * b_scale."""
+    w, bias = byte(32, 24, dtype="int8"), rng.integers(-9999, 9999, shape).astype(np.int32)
+    b_scale, b_zero = f32(0.015), np.array(3, np.int8)
+    if columns:
+        b_scale = rng.uniform(0.01, 0.02, 24).astype(np.float32)
+        b_zero = np.zeros(24, np.int8)
+    inputs = [byte(5, 32), f32(0.02), u8(17), w, b_scale, b_zero, bias]
+    inputs += [] if form == "floats" else [f32(0.1), u8(110)]
+    check("QGemm", inputs, ["float32" if form == "floats" else "uint8"], alpha=0.3)
 
 
 def test_matmul_of_integers_to_floats():
@@ -146,20 +187,93 @@ def test_other_lstms_of_bytes_are_computed_in_f32(more: dict):
     assert np.abs(rcompiler.compile_onnx(made, eus=1)(**fed)[0] - want).max() < 0.03
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_attention(masked: bool):
+def i32(*numbers: object) -> np.ndarray:
+    return np.array(numbers, np.int32)
+
+
+def attention(mask: np.ndarray | None = None, *rest: np.ndarray | None) -> list:
+    """Inputs of a QAttention of 2 sequences of 6 steps. rest: zero points, and the past."""
     x, w = byte(2, 6, 16), byte(16, 48, dtype="int8")
     bias = rng.standard_normal(48).astype(np.float32)
-    mask = np.array([[1] * 6, [1] * 4 + [0] * 2], np.int32) if masked else None
-    inputs = [x, w, bias, f32(0.02), f32(0.01), mask, u8(120), np.array(0, np.int8)]
+    zeros = rest or (u8(120), np.array(0, np.int8))
+    return [x, w, bias, f32(0.02), f32(0.01), mask, *zeros]
+
+
+FEWER = np.tril(np.ones((2, 6, 6), np.int32))
+FEWER[1, :, 0] = 0
+MASKS = {
+    "none": None,
+    "keys": i32([1] * 6, [1] * 4 + [0] * 2),
+    "numbers other than 1": i32([2, 0, 1, 1, 0, 7], [1] * 6),
+    "lengths": i32(2, 5),
+    "lengths beyond the keys": i32(9, 0),
+    "ends and beginnings": i32(4, 6, 1, 3),
+    "each query": FEWER,
+    "the same of all keys": i32([0], [1]),
+    "the same of all sequences": i32([1]),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("fed", [1, [0, 5]])
+def test_attention(mask: str, fed: object):
+    inputs = attention(MASKS[mask])
+    check_node("QAttention", inputs, ["float32"], fed, num_heads=2)
+
+
+PAST = rng.standard_normal((2, 2, 2, 3, 8)).astype(np.float32)
+WEIGHT_ZEROS = rng.integers(-3, 4, 48).astype(np.int8)
+ATTRIBUTES = {
+    "scale": (attention(), {"scale": 0.1}),
+    "filter": (attention(i32(2, 5)), {"mask_filter_value": -0.5}),
+    "causal": (attention(), {"unidirectional": 1}),
+    "causal and lengths": (attention(i32(2, 5)), {"unidirectional": 1}),
+    "no zero points": (attention(None, None, None), {}),
+    "zero points of columns": (attention(None, u8(7), WEIGHT_ZEROS), {}),
+    "past": (attention(None, u8(120), None, PAST), {"unidirectional": 1}),
+    "past and lengths": (attention(i32(5, 9), u8(120), None, PAST), {}),
+    "past and keys": (attention(rng.integers(0, 2, (2, 9)).astype(np.int32), None, None, PAST), {}),
+    "off": (attention(), {"do_rotary": 0, "past_present_share_buffer": 0}),
+}
+
+
+@pytest.mark.parametrize("form", ATTRIBUTES)
+def test_attributes_and_inputs_of_attention(form: str):
+    """With the keys and values as the second result."""
+    inputs, attributes = ATTRIBUTES[form]
+    check_node("QAttention", inputs, ["float32"] * 2, 1, num_heads=2, **attributes)
+
+
+def test_attention_with_a_scale_for_each_column():
+    inputs = attention()
+    inputs[3], inputs[4] = np.array([0.02], np.float32), rng.uniform(0.01, 0.02, 48)
+    inputs[4] = inputs[4].astype(np.float32)
     check("QAttention", inputs, ["float32"], num_heads=2)
 
 
-def test_attention_with_earlier_keys_is_refused():
-    x, w = byte(2, 6, 16), byte(16, 48, dtype="int8")
-    inputs = [x, w, np.zeros(48, np.float32), f32(0.02), f32(0.01), None, u8(120)]
-    made, _ = node_model("QAttention", inputs, ["float32"], 1, num_heads=2, unidirectional=1)
-    with pytest.raises(UnsupportedOp, match="QAttention"):
+@pytest.mark.parametrize("mask", ["none", "keys", "lengths"])
+@pytest.mark.parametrize("ranges", [{0: "b"}, {1: "s"}, {0: "b", 1: "s"}])
+def test_attention_of_sizes_that_a_call_decides(mask: str, ranges: dict):
+    check_ranges("QAttention", attention(MASKS[mask]), [0, 5], ranges, num_heads=2)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attributes", "message"),
+    [
+        (attention(), {"do_rotary": 1}, "do_rotary"),
+        (attention(), {"past_present_share_buffer": 1}, "past_present_share_buffer"),
+        (attention(), {"qkv_hidden_sizes": [16, 16, 16]}, "qkv_hidden_sizes"),
+        (attention(i32(1, 2, 3)), {}, "'mask_index' has 3 numbers for a batch of 2"),
+        (attention(FEWER[:, :4]), {}, r"'mask_index' of shape \[2, 4, 6\]"),
+        (attention(np.ones((2, 1, 1, 6, 6), np.int32)), {}, "'mask_index' of shape"),
+        (attention(None, u8(1), np.zeros(5, np.int8)), {}, "'weight_zero_point' has shape"),
+        (attention(None, u8(1), None, PAST[:, :1]), {}, "'past' has shape"),
+        (attention(), {"num_heads": 5}, "5 heads"),
+    ],
+)
+def test_attention_that_is_refused(inputs: list, attributes: dict, message: str):
+    made, _ = node_model("QAttention", inputs, ["float32"], 1, **{"num_heads": 2} | attributes)
+    with pytest.raises((UnsupportedOp, ShapeError), match=f"QAttention.*{message}"):
         rcompiler.compile_onnx(made, eus=1)
 
 

@@ -21,9 +21,11 @@ NEWEST = onnx.defs.onnx_opset_version()
 PREVIEW = {"ai.onnx.preview.training": 1, "ai.onnx.preview": 1, "ai.onnx.ml": 5,
            contrib.DOMAIN: 1}  # fmt: skip
 
-# Makes no tensor; deprecated since version 5.
+# Makes no tensor; deprecated since version 5; of bytes with scales.
 _ELSEWHERE = {(op, "ai.onnx.ml") for op in ("ZipMap", "TreeEnsembleClassifier",
               "TreeEnsembleRegressor")}  # fmt: skip
+_ELSEWHERE |= {(op, contrib.DOMAIN) for op in ("QAttention", "QLinearAveragePool",
+               "QLinearGlobalAveragePool")}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,15 +74,16 @@ def supported() -> frozenset[Key]:
     """Every operator that the frontend translates: with a lowering or a handler of its own, by the
     body that the standard gives it, or by one of `contrib`. The quantised ones of onnxruntime have
     graphs of their own (`quantised`), and those of _ELSEWHERE are compared with onnxruntime in
-    test/frontend (test_tree_ops.py and test_classical_ops.py)."""
-    lowered = {key for key in registry.names() if key[1] != contrib.DOMAIN} - _ELSEWHERE
+    test/frontend (test_tree_ops.py, test_classical_ops.py and test_contrib_quantised.py)."""
+    lowered = {key for key in registry.names() if key[1] != contrib.DOMAIN}
     own = lowered | {(op, "") for op in control._TABLE}
     bodies = {
         (schema.name, schema.domain)
         for schema in onnx.defs.get_all_schemas()
         if schema.has_function or schema.has_context_dependent_function
     }
-    return frozenset(own | bodies | {(op, contrib.DOMAIN) for op in contrib.OPERATORS})
+    written = {(op, contrib.DOMAIN) for op in contrib.OPERATORS}
+    return frozenset((own | bodies | written) - _ELSEWHERE)
 
 
 def schema_of(op: str, domain: str, opset: int) -> onnx.defs.OpSchema:

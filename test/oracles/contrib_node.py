@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,8 +73,28 @@ def check_node(
     """
     model, given = node_model(op, inputs, outputs, fed, **attributes)
     expected = by_onnxruntime(model, given) if wanted is None else wanted
-    compiled = rcompiler.compile_onnx(model, eus=1)
-    for got, want in zip(compiled(**given), expected, strict=True):
+    _check(rcompiler.compile_onnx(model, eus=1)(**given), expected, apart)
+
+
+def check_ranges(
+    op: str, inputs: Inputs, fed: Sequence[int], names: Mapping[int, str], **attributes: Any
+) -> None:
+    """Compare a node, compiled for 1 to 9 elements along axes of what is fed, with onnxruntime.
+
+    names: of the axes; an input without an axis has those that it has.
+    """
+    model, given = node_model(op, inputs, ["float32"], fed, **attributes)
+    for value in model.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if axis in names:
+                dim.dim_param = names[axis]
+    shapes = {name: range(1, 10) for name in names.values()}
+    compiled = rcompiler.compile_onnx(model, shapes=shapes, eus=1)
+    _check(compiled(**given), by_onnxruntime(model, given))
+
+
+def _check(results: Sequence[np.ndarray], expected: Sequence[np.ndarray], apart: int = 0) -> None:
+    for got, want in zip(results, expected, strict=True):
         assert got.dtype == want.dtype and got.shape == want.shape
         if (bound := TOLERANCE.get(want.dtype.name)) is None:
             assert np.abs(got.astype(np.int64) - want.astype(np.int64)).max(initial=0) <= apart

@@ -1,5 +1,5 @@
-"""Attention of as many heads of keys as of queries: Attention, MultiHeadAttention and the step of a
-decoder.
+"""Attention of as many heads of keys as of queries: Attention, QAttention, MultiHeadAttention and
+the step of a decoder.
 
 Written as exporters write it: products, a softmax of what masks and biases leave, products.
 """
@@ -32,7 +32,17 @@ class Heads:
 
 def by_heads(n: Node, x: str, batch: int, steps: int, heads: int, size: int) -> str:
     """[batch, steps, heads * size] as [batch, heads, steps, size]."""
-    return n.transposed(n.reshaped(x, batch, steps, heads, size), 0, 2, 1, 3)
+    return n.transposed(_regrouped(n, x, (batch, steps), heads, size), 0, 2, 1, 3)
+
+
+def _regrouped(n: Node, x: str, kept: tuple[int, ...], *shape: int) -> str:
+    """`x` with its first dimensions, also where only a call knows them, and then `shape`.
+
+    Reshape reads a 0 as a dimension that stays; where `shape` has one, all are given as numbers.
+    """
+    if 0 in shape:
+        return n.reshaped(x, *kept, *shape)
+    return n.op("Reshape", x, n.ints(*(0 for _ in kept), *shape), allowzero=0)
 
 
 def scale_of(n: Node, size: int) -> float:
@@ -50,7 +60,7 @@ def attend(n: Node, h: Heads, masks: list[str], dtype: str) -> tuple[str, str]:
         scores = n.op("Add", scores, mask)
     weights = n.op("Softmax", scores, axis=-1)
     mixed = n.transposed(n.op("MatMul", weights, h.v), 0, 2, 1, 3)
-    return n.reshaped(mixed, h.batch, h.queries, h.heads * h.width), scores
+    return _regrouped(n, mixed, (h.batch, h.queries), h.heads * h.width), scores
 
 
 def bias_of(n: Node, h: Heads) -> list[str]:
@@ -79,7 +89,8 @@ def mask_of(n: Node, name: str, h: Heads, dtype: str) -> list[str]:
 
     1 for keys that count: [batch, keys], [batch, queries, keys], [batch, 1, all, all]. Or where the
     keys that count end, [batch]; where they end and begin, [2 * batch]; how many count and what
-    packed kernels need beside, [3 * batch + 2].
+    packed kernels need beside, [3 * batch + 2]. [batch, 1] and [1, 1] say the same of all keys of
+    a sequence, so that a softmax is what it is without a mask.
     """
     if not n.has(name):
         return []
@@ -92,6 +103,8 @@ def mask_of(n: Node, name: str, h: Heads, dtype: str) -> list[str]:
         kept = n.unsqueezed(name, 1, 2)
     elif shape == (h.batch, h.queries, h.keys):
         kept = n.unsqueezed(name, 1)
+    elif shape in ((h.batch, 1), (1, 1)):
+        return []
     elif shape == (h.batch, 1, whole, whole) and whole >= h.keys:
         rows = n.sliced(name, 2, h.keys - h.queries, h.keys)
         kept = n.sliced(rows, 3, 0, h.keys)
@@ -106,11 +119,14 @@ def _ranges(n: Node, name: str, h: Heads) -> str:
     (count,) = n.shape(name)
     if count not in (h.batch, 2 * h.batch, 3 * h.batch + 2):
         raise n.shape_error(f"'{name}' has {count} numbers for a batch of {h.batch}")
-    places = n.constant(np.arange(h.keys), n.dtype(name))
-    end = n.reshaped(n.sliced(name, 0, 0, h.batch), h.batch, 1, 1, 1)
-    seen = n.op("Less", places, end)
+    # read off the keys, whose number only a call may know
+    keys = n.reshaped(n.op("Shape", h.k, start=2, end=3))
+    places = n.op("Range", n.constant(0, "int64"), keys, n.constant(1, "int64"))
+    places = n.cast(places, n.dtype(name))
+    end = name if count == h.batch else n.sliced(name, 0, 0, h.batch)
+    seen = n.op("Less", places, n.unsqueezed(end, 1, 2, 3))
     if count == 2 * h.batch:
-        first = n.reshaped(n.sliced(name, 0, h.batch, count), h.batch, 1, 1, 1)
+        first = n.unsqueezed(n.sliced(name, 0, h.batch, count), 1, 2, 3)
         seen = n.op("And", seen, n.op("GreaterOrEqual", places, first))
     return seen
 
@@ -132,19 +148,77 @@ _COMMON: dict[str, Any] = {"mask_filter_value": -10000.0, "num_heads": int, "sca
 def _attention(n: Node) -> Result:
     """With every kind of mask, and with keys and values of earlier calls; of a buffer that those
     share with the results, with its length known while compiling. Not with `do_rotary`."""
+    _need_no_rotary(n)
+    sizes = _column_sizes(n, "weights")
+    return _attended(n, _projected(n, sizes), sizes, n.dtype("input"))
+
+
+@operator(
+    "QAttention",
+    "input:Q weight:Q1 bias:T input_scale:T weight_scale:T mask_index:I? input_zero_point:Q? "
+    "weight_zero_point:Q1? past:T?",
+    outputs=2,
+    do_rotary=0,
+    past_present_share_buffer=0,
+    unidirectional=0,
+    **_COMMON,
+)
+def _quantised_attention(n: Node) -> Result:
+    """Attention of bytes with a scale, and of weights with one, or with one for each column. Not
+    with `do_rotary`, nor with a buffer that past and present share."""
+    _need_no_rotary(n)
+    if n.attr("past_present_share_buffer"):
+        reason = "past_present_share_buffer is not translated"
+        raise n.refuse(reason, "Leave it out, so that the past and the new keys are concatenated")
+    sizes = _column_sizes(n, "weight")
+    x = _dequantised(n, "input", 1)
+    product = n.op("MatMul", x, _dequantised(n, "weight", sum(sizes)))
+    parts = n.split(n.op("Add", product, "bias"), -1, *sizes)
+    return _attended(n, parts, sizes, n.dtype("bias"))
+
+
+def _need_no_rotary(n: Node) -> None:
     if n.attr("do_rotary"):
         raise n.refuse("do_rotary is not translated", "Use RotaryEmbedding before the products")
-    batch, steps, depth = n.shape("input", 3)
-    rows, columns = n.shape("weights", 2)
+
+
+def _column_sizes(n: Node, weights: str) -> tuple[int, ...]:
+    """How many columns of the weights are those of queries, of keys and of values."""
+    depth = n.shape("input", 3)[2]
+    rows, columns = n.shape(weights, 2)
     n.need_shape("bias", (columns,))
-    heads, dtype = n.attr("num_heads"), n.dtype("input")
-    sizes = n.attr("qkv_hidden_sizes") or (columns // 3,) * 3
+    heads = n.attr("num_heads")
+    sizes: tuple[int, ...] = n.attributes.get("qkv_hidden_sizes") or (columns // 3,) * 3
     fits = rows == depth and len(sizes) == 3 and sum(sizes) == columns and min(sizes) >= 0
     if not fits or sizes[0] != sizes[1] or heads < 1 or any(size % heads for size in sizes):
         raise n.shape_error(f"{columns} columns of weights are not those of {heads} heads")
+    return sizes
+
+
+def _dequantised(n: Node, name: str, columns: int) -> str:
+    """A tensor of bytes, of which the scale and the zero point are one number each or one for each
+    of `columns`; the standard has them of one shape.
+    """
+    given = [x for x in (f"{name}_scale", f"{name}_zero_point") if n.has(x)]
+    for parameter in given:
+        n.need_shape(parameter, (), (1,), (columns,))
+    by_column = any(n.shape(parameter) not in ((), (1,)) for parameter in given)
+    same = [
+        n.op("Expand", parameter, n.ints(columns))
+        if by_column and n.shape(parameter) in ((), (1,))
+        else parameter
+        for parameter in given
+    ]
+    return n.op("DequantizeLinear", name, *same, axis=1)
+
+
+def _attended(n: Node, parts: list[str], sizes: tuple[int, ...], dtype: str) -> Result:
+    """Both results, of queries, keys and values with their heads side by side in columns."""
+    batch, steps, _ = n.shape("input", 3)
+    heads = n.attr("num_heads")
     q, k, v = (
         by_heads(n, part, batch, steps, heads, size // heads)
-        for part, size in zip(_projected(n, sizes), sizes, strict=True)
+        for part, size in zip(parts, sizes, strict=True)
     )
     h = Heads(q, k, v, batch, heads, steps, steps, sizes[0] // heads, sizes[2] // heads)
     present = _after_past(n, h)

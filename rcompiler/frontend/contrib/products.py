@@ -90,11 +90,13 @@ def _gemm_fast_gelu(n: Node) -> Result:
     return n.op("Gelu", n.add(n.op("MatMul", "X", "W"), "bias"), approximate="tanh")
 
 
-def _channels_second(n: Node, x: str, rank: int) -> str:
+def channels_second(n: Node, x: str, rank: int) -> str:
+    """`x`, whose channels come last, as the standard's convolutions and pools read it."""
     return n.transposed(x, 0, rank - 1, *range(1, rank - 1))
 
 
-def _channels_last(n: Node, x: str, rank: int) -> str:
+def channels_last(n: Node, x: str, rank: int) -> str:
+    """`x`, whose channels come second, with its channels last."""
     return n.transposed(x, 0, *range(2, rank), 1)
 
 
@@ -103,10 +105,10 @@ def _conv(n: Node, last: bool) -> str:
     rank = len(n.shape("X"))
     if rank < 3:
         raise n.shape_error(f"'X' has {rank} dimensions; 3 or more are expected")
-    x = _channels_second(n, "X", rank) if last else "X"
+    x = channels_second(n, "X", rank) if last else "X"
     own = n.attributes_given("activation", "activation_params")
     x = n.op("Conv", x, "W", *(["B"] if n.has("B") else []), **own)
-    x = _channels_last(n, x, rank) if last else x
+    x = channels_last(n, x, rank) if last else x
     x = n.add(x, "Z") if "Z" in n.given else x
     name = n.attributes.get("activation", "")
     return activated(n, x, name, n.attributes.get("activation_params", ()), n.dtype("X"))
@@ -142,8 +144,8 @@ def _nhwc_max_pool(n: Node) -> Result:
     rank = len(n.shape("x"))
     if rank < 3:
         raise n.shape_error(f"'x' has {rank} dimensions; 3 or more are expected")
-    pooled = n.op("MaxPool", _channels_second(n, "x", rank), **n.attributes_given())
-    return _channels_last(n, pooled, rank)
+    pooled = n.op("MaxPool", channels_second(n, "x", rank), **n.attributes_given())
+    return channels_last(n, pooled, rank)
 
 
 @operator(

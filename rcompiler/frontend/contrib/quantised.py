@@ -8,12 +8,14 @@ integers where they are. Source: onnxruntime, docs/ContribOperators.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from onnx import FunctionProto, NodeProto, helper, parser
+from onnx import FunctionProto, NodeProto, parser
 
 from rcompiler.frontend.dynamic_lstm import integer_lstm
 
-from .node import DOMAIN
+from .node import DOMAIN, Node, Result, operator
+from .products import channels_last, channels_second
 
 OPSET = 17  # of the standard operators
 
@@ -29,11 +31,6 @@ _BINARY = """{name} (a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero) =>
   y_real = {call} (a_real, b_real)
   y = QuantizeLinear (y_real, y_scale, y_zero)
 }}"""
-_POOL = (
-    "<auto_pad: string = @auto_pad, ceil_mode: int = @ceil_mode, "
-    "count_include_pad: int = @count_include_pad, kernel_shape: ints = @kernel_shape, "
-    "pads: ints = @pads, strides: ints = @strides>"
-)
 _TEXTS = {
     "QLinearAdd": _BINARY.format(name="QLinearAdd", call="Add"),
     "QLinearMul": _BINARY.format(name="QLinearMul", call="Mul"),
@@ -43,17 +40,6 @@ _TEXTS = {
         call="LeakyRelu <alpha: float = @alpha>",
     ),
     "QLinearSigmoid": _UNARY.format(name="QLinearSigmoid", attributes="", call="Sigmoid"),
-    "QLinearGlobalAveragePool": _UNARY.format(
-        name="QLinearGlobalAveragePool", attributes="", call="GlobalAveragePool"
-    ),
-    "QLinearAveragePool": _UNARY.format(
-        name="QLinearAveragePool",
-        attributes="<auto_pad, ceil_mode, count_include_pad, kernel_shape, pads, strides>",
-        call=f"AveragePool {_POOL}",
-    ),
-    "QLinearSoftmax": _UNARY.format(
-        name="QLinearSoftmax", attributes="<axis>", call="Softmax <axis: int = @axis>"
-    ),
     "QLinearReduceMean": _UNARY.format(
         name="QLinearReduceMean",
         attributes="<axes, keepdims: int = 1>",
@@ -66,9 +52,6 @@ def quantised_body(node: NodeProto, first: Sequence[int] = ()) -> FunctionProto 
     """What a quantised node of `DOMAIN` stands for; None of an operator, or of a form of it, that
     is not here. first: the shape of its first input, where it is known.
     """
-    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    if given.get("channels_last", 0):
-        return None
     if node.op_type in _TEXTS:
         return _parsed(_TEXTS[node.op_type])
     if node.op_type == "DynamicQuantizeLSTM":
@@ -77,8 +60,8 @@ def quantised_body(node: NodeProto, first: Sequence[int] = ()) -> FunctionProto 
     return None if build is None else build(node)
 
 
-def _parsed(text: str) -> FunctionProto:
-    return parser.parse_function(f'<domain: "{DOMAIN}", opset_import: ["" : {OPSET}]> {text}')
+def _parsed(text: str, opset: int = OPSET) -> FunctionProto:
+    return parser.parse_function(f'<domain: "{DOMAIN}", opset_import: ["" : {opset}]> {text}')
 
 
 def _has(node: NodeProto, index: int) -> bool:
@@ -99,8 +82,21 @@ def _concat(node: NodeProto) -> FunctionProto:
     )
 
 
+def _softmax(node: NodeProto) -> FunctionProto:
+    """As the standard has Softmax in the opset that the attribute says: before 13, all axes from
+    `axis` on are one row.
+    """
+    said = [a.i for a in node.attribute if a.name == "opset"]
+    text = _UNARY.format(
+        name="QLinearSoftmax", attributes="<axis: int = -1>", call="Softmax <axis: int = @axis>"
+    )
+    return _parsed(text, 12 if said and said[0] < 13 else OPSET)
+
+
 def _gemm(node: NodeProto) -> FunctionProto:
-    """Without a scale of the result it stays f32. The bias has the scale of the products."""
+    """Without a scale of the result it stays f32. The bias has the scale of the products, in which
+    `alpha` is a factor.
+    """
     turned = any(a.name == "transB" and a.i for a in node.attribute)
     result = "product"
     lines = [
@@ -112,7 +108,9 @@ def _gemm(node: NodeProto) -> FunctionProto:
     if _has(node, 6):
         result = "biased"
         lines += [
-            "bias_scale = Mul (a_scale, b_scale)",
+            "factor = Constant <value_float: float = @alpha> ()",
+            "product_scale = Mul (a_scale, b_scale)",
+            "bias_scale = Mul (product_scale, factor)",
             "bias_real = Cast <to: int = 1> (c)",
             "bias = Mul (bias_real, bias_scale)",
             "biased = Add (product, bias)",
@@ -178,64 +176,45 @@ def _lstm(node: NodeProto) -> FunctionProto:
     )
 
 
-def _attention(node: NodeProto) -> FunctionProto | None:
-    """Of [batch, steps, depth], heads side by side in the weights' columns; the mask is 1 for the
-    keys that count, [batch, keys]. Not with keys of earlier calls, nor with another kind of mask.
+def _pool(n: Node, op: str, **attributes: Any) -> str:
+    """A pool of dequantised bytes, quantised again. Bytes are what is turned where the channels
+    come last.
     """
-    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    if _has(node, 8) or given.get("unidirectional") or given.get("do_rotary"):
-        return None
-    heads, fill = given.get("num_heads", 0), given.get("mask_filter_value", -10000.0)
-    masked = _has(node, 5)
-    lines = [
-        "x_real = DequantizeLinear (x, x_scale, x_zero)",
-        "w_real = DequantizeLinear <axis: int = 1> (w, w_scale, w_zero)",
-        "product = MatMul (x_real, w_real)",
-        "all = Add (product, bias)",
-        f"shape = Constant <value_ints = [0, 0, 3, {heads}, -1]> ()",
-        "apart = Reshape (all, shape)",
-        "three = Transpose <perm: ints = [2, 0, 3, 1, 4]> (apart)",
-        "q, k, v = Split <axis: int = 0> (three)",
-        "first = Constant <value_ints = [0]> ()",
-        *(f"{name}_heads = Squeeze ({name}, first)" for name in "qkv"),
-        "keys = Transpose <perm: ints = [0, 1, 3, 2]> (k_heads)",
-        "scores = MatMul (q_heads, keys)",
-        "sizes = Shape <start: int = 3, end: int = 4> (q_heads)",
-        "size = Cast <to: int = 1> (sizes)",
-        "root = Sqrt (size)",
-        "scaled = Div (scores, root)",
-    ]
-    if masked:
-        lines += [
-            "ones = Constant <value_float = 1.0> ()",
-            f"fill = Constant <value_float = {float(fill)!r}> ()",
-            "counts = Cast <to: int = 1> (mask)",
-            "hidden = Sub (ones, counts)",
-            "penalty = Mul (hidden, fill)",
-            "middle = Constant <value_ints = [1, 2]> ()",
-            "spread = Unsqueeze (penalty, middle)",
-            "seen = Add (scaled, spread)",
-        ]
-    lines += [
-        f"shares = Softmax <axis: int = -1> ({'seen' if masked else 'scaled'})",
-        "mixed = MatMul (shares, v_heads)",
-        "turned = Transpose <perm: ints = [0, 2, 1, 3]> (mixed)",
-        "flat = Constant <value_ints = [0, 0, -1]> ()",
-        "y = Reshape (turned, flat)",
-    ]
-    return _parsed(
-        "QAttention (x, w, bias, x_scale, w_scale, mask, x_zero, w_zero) => (y) { "
-        + "\n".join(lines)
-        + " }"
-    )
+    rank, last = len(n.shape("X")), n.attr("channels_last")
+    if rank < 3:
+        raise n.shape_error(f"'X' has {rank} dimensions; 3 or more are expected")
+    before = ["x_zero_point"] if n.has("x_zero_point") else []
+    after = "y_zero_point" if n.has("y_zero_point") else n.constant(0, n.dtype("X"))
+    x = channels_second(n, "X", rank) if last else "X"
+    pooled = n.op(op, n.op("DequantizeLinear", x, "x_scale", *before), **attributes)
+    y = n.op("QuantizeLinear", pooled, "y_scale", after)
+    return channels_last(n, y, rank) if last else y
+
+
+_POOLED = "X:Q x_scale:T x_zero_point:Q? y_scale:T y_zero_point:Q?"
+
+
+@operator("QLinearGlobalAveragePool", _POOLED, channels_last=0)
+def _global_average_pool(n: Node) -> Result:
+    """GlobalAveragePool of bytes with scales, of channels that come second or last."""
+    return _pool(n, "GlobalAveragePool")
+
+
+@operator(
+    "QLinearAveragePool", _POOLED, auto_pad="NOTSET", ceil_mode=0, channels_last=0,
+    count_include_pad=0, kernel_shape=tuple, pads=(), strides=(),
+)  # fmt: skip
+def _average_pool(n: Node) -> Result:
+    """AveragePool of bytes with scales, of channels that come second or last."""
+    return _pool(n, "AveragePool", **n.attributes_given("channels_last"))
 
 
 _BUILDERS: dict[str, Callable[[NodeProto], FunctionProto | None]] = {
     "QLinearConcat": _concat,
     "QGemm": _gemm,
+    "QLinearSoftmax": _softmax,
     "MatMulIntegerToFloat": _to_float,
     "DynamicQuantizeMatMul": _dynamic_matmul,
-    "QAttention": _attention,
 }
 
 QUANTISED = frozenset((*_TEXTS, *_BUILDERS, "DynamicQuantizeLSTM"))
