@@ -20,7 +20,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -146,7 +146,7 @@ class ModelSource:
             return
         told = None if self._declared is None else self._declared.data()
         known = cache.facts(own) or {}
-        if known.get("digest") != digest or (told and not known.get("declared")):
+        if known.get("digest") != digest or (told and _declared_in(known) is None):
             cache.keep_facts(own, {"external": self._names, "digest": digest, "declared": told})
 
     def _known(self, cache: FinishedModels) -> Declared | None:
@@ -157,10 +157,7 @@ class ModelSource:
         facts = cache.facts(own) if own is not None else None
         if digest is None or facts is None or facts.get("digest") != digest:
             return None
-        try:
-            return Declared.of(facts["declared"])
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return None
+        return _declared_in(facts)
 
     def _external(self, cache: FinishedModels) -> tuple[str, ...] | None:
         """The names of the files with its weights; None where they are not known. Raises OSError,
@@ -191,6 +188,14 @@ class ModelSource:
         if path not in self._states:
             self._states[path] = _remembered(path, cache)
         return self._states[path].digest
+
+
+def _declared_in(facts: Mapping[str, Any]) -> Declared | None:
+    """What a model declares; None where the facts lack it, or an older version wrote them."""
+    try:
+        return Declared.of(facts["declared"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def _joined(digests: list[str]) -> str:

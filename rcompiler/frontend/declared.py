@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import onnx
-from onnx import ModelProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from rcompiler.support.declaration import Declared, DeclaredTensor, Extent
 
@@ -21,10 +22,14 @@ def declared(model: ModelProto) -> Declared:
     symbols = {d.dim_param for v in (*graph.input, *outputs) for d in _dims(v)}
     if any(not value.type.tensor_type.HasField("shape") for value in outputs):
         outputs = _inferred(model).graph.output  # with names of its own, which say nothing
+    labels = _labels(graph)
     return Declared(
         _tensors((v for v in graph.input if v.name not in weights), symbols),
         _tensors((v for v in graph.input if v.name in weights), symbols),
-        _tensors(outputs, symbols),
+        tuple(
+            replace(tensor, labels=labels.get(tensor.name, () if _has_maps(value) else None))
+            for tensor, value in zip(_tensors(outputs, symbols), outputs, strict=True)
+        ),
         model.producer_name,
         graph.name,
         model.domain,
@@ -40,6 +45,25 @@ def _inferred(model: ModelProto) -> ModelProto:
         return onnx.shape_inference.infer_shapes(model)
     except Exception:  # C++ inference raises several kinds; then nothing more is known
         return model
+
+
+def _labels(graph: GraphProto) -> dict[str, tuple[int, ...] | tuple[str, ...]]:
+    """The labels of each ZipMap, by the name of what it makes."""
+    found: dict[str, tuple[int, ...] | tuple[str, ...]] = {}
+    for node in graph.node:
+        if (node.op_type, node.domain) != ("ZipMap", "ai.onnx.ml"):
+            continue
+        for attribute in node.attribute:
+            if attribute.name in ("classlabels_int64s", "classlabels_strings"):
+                text = tuple(each.decode("utf-8", "replace") for each in attribute.strings)
+                if labels := text or tuple(attribute.ints):
+                    found.update(dict.fromkeys(node.output, labels))
+    return found
+
+
+def _has_maps(value: ValueInfoProto) -> bool:
+    """Whether a value is declared as a sequence of maps."""
+    return value.type.sequence_type.elem_type.HasField("map_type")
 
 
 def _tensors(values: Iterable[ValueInfoProto], symbols: set[str]) -> tuple[DeclaredTensor, ...]:

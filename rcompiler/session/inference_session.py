@@ -26,6 +26,7 @@ from rcompiler.model import Model
 from rcompiler.runtime.container import MAGIC
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.session.io_binding import IOBinding
+from rcompiler.session.label_maps import LabelMaps
 from rcompiler.session.options import (
     RunOptions,
     SessionOptions,
@@ -39,6 +40,7 @@ from rcompiler.session.signature import (
     args_of,
     array_of_list,
     check_array,
+    check_tensor,
 )
 from rcompiler.session.values import OrtValue, array_of, type_text
 from rcompiler.support.installed import require_compiler
@@ -107,6 +109,7 @@ class InferenceSession:
         self._keep_bytes = told.get("keep_bytes") if keep_bytes is None else keep_bytes
         self._model: Any = None  # the only program there is
         self._by_shape: Any = None
+        self._maps: dict[str, LabelMaps] = {}  # of the outputs that a ZipMap makes
         self._sizes: dict[str, int] = settings._sized()
         notes = [f"{name} changes nothing" for name in _FOREIGN if options.pop(name, None)]
         notes += settings._notes()
@@ -151,7 +154,12 @@ class InferenceSession:
         fixed = options.get("values") or {}
         self._inputs = [self._arg(each) for each in found.inputs if each.name not in fixed]
         self._optional = [self._arg(each) for each in found.optional if each.name not in fixed]
-        self._outputs = [self._arg(tensor) for tensor in found.outputs]
+        self._maps = {
+            tensor.name: LabelMaps(tensor.name, tensor.labels)
+            for tensor in found.outputs
+            if tensor.labels is not None
+        }
+        self._outputs = self._with_maps([self._arg(tensor) for tensor in found.outputs])
         self._metadata = ModelMetadata(
             found.producer, found.graph, found.domain, found.description,
             found.graph_description, found.version, dict(found.metadata),
@@ -174,7 +182,12 @@ class InferenceSession:
         if self._model is None:
             model.hold(kept)  # what later calls compile is the model as it is now
         else:
-            self._inputs, self._outputs = args_of(self._model.inputs), args_of(self._model.outputs)
+            self._inputs = args_of(self._model.inputs)
+            self._outputs = self._with_maps(args_of(self._model.outputs))
+
+    def _with_maps(self, outputs: list[NodeArg]) -> list[NodeArg]:
+        """Outputs as they are declared, where programs have tensors of scores in place of maps."""
+        return [self._maps[arg.name].arg if arg.name in self._maps else arg for arg in outputs]
 
     def _arg(self, tensor: Any) -> NodeArg:
         shape = [self._sizes.get(d, d) if isinstance(d, str) else d for d in tensor.shape or ()]
@@ -259,7 +272,7 @@ class InferenceSession:
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
         run_options: Any = None,
-    ) -> list[np.ndarray]:
+    ) -> list[Any]:
         """Run once.
 
         Args:
@@ -268,7 +281,8 @@ class InferenceSession:
             run_options: RunOptions; they change nothing.
 
         Returns:
-            New arrays, which are the caller's.
+            New arrays, which are the caller's; for an output that a ZipMap makes a list with a dict
+            for each row, from labels (int or str) to scores (float).
 
         Raises:
             ShapeError: an input is missing, unknown, or of another shape or type; or there is no
@@ -279,7 +293,8 @@ class InferenceSession:
         """
         if not output_names and run_options is None and type(input_feed) is dict:
             if (quick := self._quick(input_feed)) is not None:
-                return list(quick[0](*quick[1]))
+                results = quick[0](*quick[1])
+                return self._answers(results, None) if self._maps else list(results)
         wanted = self._wanted(output_names)
         if run_options is not None and (
             found := [*given_options(run_options, RunOptions)._notes()]
@@ -290,8 +305,7 @@ class InferenceSession:
                 f"the inputs are a {type(input_feed).__name__}; give a dict by their names"
             )
         model, arguments = self.program(input_feed)
-        results = model(*arguments)
-        return list(results) if wanted is None else [results[index] for index in wanted]
+        return self._answers(model(*arguments), wanted)
 
     def run_with_ort_values(
         self,
@@ -306,8 +320,12 @@ class InferenceSession:
             input_dict_ort_values: by the names of inputs.
 
         Raises:
-            ShapeError, RangeError, CompilerError: as of `run`.
+            ShapeError, RangeError, CompilerError: as of `run`; also where an output that is asked
+                for is no tensor.
         """
+        wanted = self._wanted(output_names)
+        for arg in self._outputs if wanted is None else [self._outputs[k] for k in wanted]:
+            check_tensor(arg)
         results = self.run(output_names, input_dict_ort_values, run_options)
         return [OrtValue(array) for array in results]
 
@@ -329,6 +347,16 @@ class InferenceSession:
         if iobinding.session is not self:
             raise ShapeError("the binding is that of another session; make one by io_binding()")
         iobinding.run()
+
+    def _answers(self, results: Sequence[np.ndarray], wanted: Sequence[int] | None) -> list[Any]:
+        """What a caller gets of the results of a program: the arrays, and maps where a ZipMap makes
+        them. wanted: places of outputs; None for all.
+        """
+        places = range(len(results)) if wanted is None else wanted
+        if not self._maps:
+            return [results[place] for place in places]
+        named = [(self._names[place], results[place]) for place in places]
+        return [self._maps[name].of_rows(x) if name in self._maps else x for name, x in named]
 
     def _wanted(self, names: Sequence[str] | None) -> list[int] | None:
         if not names:

@@ -11,6 +11,7 @@ import numpy as np
 
 from rcompiler.errors import ShapeError
 from rcompiler.runtime.memory import ALIGNMENT, address
+from rcompiler.session.signature import check_tensor
 from rcompiler.session.values import OrtValue, array_of, check_device, dtype_of
 
 
@@ -117,11 +118,12 @@ class IOBinding:
             element_type, shape, buffer_ptr: as of `bind_input`; all of them, or none.
 
         Raises:
-            ShapeError: there is no such output or type, or some of these are missing.
+            ShapeError: there is no such output or type, it is no tensor, or some of these are
+                missing.
             DeviceError: another device.
         """
         check_device(device_type)
-        _check_name(name, self.session.get_outputs())
+        self._check_output(name)
         if buffer_ptr is None:
             self._outputs[name] = None
             return
@@ -137,10 +139,17 @@ class IOBinding:
             ortvalue: an OrtValue of its shape and type.
 
         Raises:
-            ShapeError: there is no such output.
+            ShapeError: there is no such output, or it is no tensor.
         """
-        _check_name(name, self.session.get_outputs())
+        self._check_output(name)
         self._outputs[name] = array_of(ortvalue)
+
+    def _check_output(self, name: str) -> None:
+        outputs = self.session.get_outputs()
+        _check_name(name, outputs)
+        for arg in outputs:
+            if arg.name == name:
+                check_tensor(arg)
 
     def synchronize_inputs(self) -> None:
         """Nothing: all is in memory of the host."""

@@ -20,7 +20,8 @@ class NodeArg:
     Attributes:
         name: as in the model.
         shape: numbers; names, or None, of open dimensions. [] also where the rank is not known.
-        type: as "tensor(float)".
+        type: as "tensor(float)"; of an output that a ZipMap makes "seq(map(int64,tensor(float)))"
+            or "seq(map(string,tensor(float)))".
     """
 
     name: str
@@ -50,6 +51,15 @@ class ModelMetadata:
 def args_of(tensors: Sequence[Any]) -> list[NodeArg]:
     """Of tensors whose shapes are numbers."""
     return [NodeArg(t.name, list(t.shape), type_text(t.dtype)) for t in tensors]
+
+
+def check_tensor(arg: NodeArg) -> None:
+    """Refuse an output that no OrtValue holds. Raises ShapeError."""
+    if not arg.type.startswith("tensor("):
+        raise ShapeError(
+            f"output '{arg.name}' is {arg.type}, which is no tensor: name the other outputs here, "
+            "and read this one by run"
+        )
 
 
 def array_of_list(arg: NodeArg, value: Any) -> np.ndarray:

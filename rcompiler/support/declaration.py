@@ -14,11 +14,13 @@ Extent = int | str | None  # a number, the name of an open one, or neither
 @dataclass(frozen=True)
 class DeclaredTensor:
     """An input or output. shape: None where the rank is not known. dtype: of numpy or ml_dtypes;
-    "string", or "undefined" for what is no tensor."""
+    "string", or "undefined" for what is no tensor. labels: of a sequence of maps, in the order of
+    the scores that a program has for it; empty where they are not known, and None for all else."""
 
     name: str
     shape: tuple[Extent, ...] | None
     dtype: str
+    labels: tuple[int, ...] | tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,10 @@ def _tensor(data: Mapping[str, Any]) -> DeclaredTensor:
     shape = data["shape"]
     if shape is not None:
         shape = tuple(None if size is None else _of((int, str), size) for size in shape)
-    return DeclaredTensor(_of(str, data["name"]), shape, _of(str, data["dtype"]))
+    labels = data["labels"]
+    if labels is not None:
+        labels = tuple(_of((int, str), label) for label in labels)
+    return DeclaredTensor(_of(str, data["name"]), shape, _of(str, data["dtype"]), labels)
 
 
 def _of(kind: Any, value: Any) -> Any:

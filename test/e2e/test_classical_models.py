@@ -171,6 +171,17 @@ def test_pipelines_of_scikit_learn(name):
     agree(compiled(x), expected(made, [x]))
 
 
+@pytest.mark.parametrize("name", ["logistic", "forest"])
+@pytest.mark.filterwarnings("ignore")
+def test_a_session_gives_maps_from_labels_to_probabilities(name):
+    made, x = fitted(name)
+    labels, maps = rcompiler.InferenceSession(made).run(None, {"X": x})
+    want = expected(made, [x])
+    agree([labels], want[:1])
+    for found, row in zip(maps, want[1], strict=True):
+        assert found == pytest.approx(row, rel=2e-5, abs=2e-6)
+
+
 @pytest.mark.parametrize("name", ["logistic", "means", "components", "bayes"])
 @pytest.mark.filterwarnings("ignore")
 def test_pipelines_in_doubles(name):

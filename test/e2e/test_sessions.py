@@ -238,6 +238,92 @@ def test_values_say_what_they_are(ort):
     assert not value.numpy().any()
 
 
+# -- maps from labels to scores --------------------------------------------------------------------
+
+
+def scored(labels, shape=("n", 3)):
+    """scores = softmax(x), maps = ZipMap(scores)."""
+    text = isinstance(labels[0], str)
+    names = {"classlabels_strings" if text else "classlabels_int64s": labels}
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["scores"]),
+        helper.make_node("ZipMap", ["scores"], ["maps"], domain="ai.onnx.ml", **names),
+    ]
+    number = helper.make_tensor_type_proto(F, [])
+    kind = helper.make_map_type_proto(TensorProto.STRING if text else TensorProto.INT64, number)
+    outputs = [
+        helper.make_tensor_value_info("scores", F, shape),
+        helper.make_value_info("maps", helper.make_sequence_type_proto(kind)),
+    ]
+    graph = helper.make_graph(
+        nodes, "scored", [helper.make_tensor_value_info("x", F, shape)], outputs
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def rows_of(scores, labels):
+    """What the maps have to be."""
+    return [dict(sorted(zip(labels, row, strict=True))) for row in scores.tolist()]
+
+
+@pytest.mark.parametrize("shape", [("n", 3), (4, 3)], ids=["open", "known"])
+@pytest.mark.parametrize("labels", [[1, 2, 3], [30, -10, 20], ["b", "a", "é"], [4, 5, 4]], ids=str)
+def test_a_zip_map_gives_a_dict_for_each_row(ort, labels, shape):
+    found = session(ort, scored(labels, shape).SerializeToString())
+    key = "string" if isinstance(labels[0], str) else "int64"
+    assert seen(found.get_outputs())[1] == ("maps", [], f"seq(map({key},tensor(float)))")
+    for _ in range(2):  # the second call of some shapes takes another way
+        scores, maps = found.run(None, {"x": X})
+        assert type(maps) is list and maps == rows_of(scores, labels)
+        assert [*maps[0]] == sorted(set(labels))
+        assert {type(k) for k in maps[0]} == {type(labels[0])}
+        assert {type(v) for v in maps[0].values()} == {float}
+    maps, again = found.run(["maps", "scores"], {"x": X})
+    assert maps == rows_of(again, labels)
+    [scores] = found.run(["scores"], {"x": X})
+    np.testing.assert_array_equal(again, scores)
+
+
+def test_a_vector_of_scores_is_one_row(ort):
+    found = session(ort, scored([7, 8, 9], (3,)).SerializeToString())
+    scores, maps = found.run(None, {"x": X[0]})
+    assert maps == rows_of(scores[None], [7, 8, 9])
+
+
+def test_maps_follow_rows_that_change_from_run_to_run(ort):
+    found = session(ort, scored([7, 8, 9]).SerializeToString())
+    for rows in (1, 4, 2, 3, 4, 1):
+        scores, maps = found.run(None, {"x": X[:rows]})
+        assert len(maps) == rows and maps == rows_of(scores, [7, 8, 9])
+
+
+def test_maps_are_no_values():
+    found = session(rcompiler, scored([7, 8, 9]))
+    value = rcompiler.OrtValue.ortvalue_from_numpy(X)
+    for names in (None, ["maps"]):
+        with pytest.raises(ShapeError, match=r"output 'maps' is seq.*no tensor.*by run"):
+            found.run_with_ort_values(names, {"x": value})
+    [scores] = found.run_with_ort_values(["scores"], {"x": value})
+    bound = found.io_binding()
+    bound.bind_cpu_input("x", X)
+    with pytest.raises(ShapeError, match="no tensor"):
+        bound.bind_output("maps")
+    with pytest.raises(ShapeError, match="no tensor"):
+        bound.bind_ortvalue_output("maps", value)
+    bound.bind_output("scores")
+    found.run_with_iobinding(bound)
+    np.testing.assert_array_equal(bound.copy_outputs_to_cpu()[0], scores.numpy())
+
+
+def test_maps_without_labels_are_refused():
+    made = scored([7, 8, 9])
+    made.graph.node[1].output[0] = "inner"
+    made.graph.node.append(helper.make_node("Identity", ["inner"], ["maps"]))
+    with pytest.raises(UnsupportedOp, match=r"output 'maps'.*no ZipMap of the graph itself"):
+        session(rcompiler, made)
+
+
 def test_calls_from_several_threads(ort):
     found, wrong = session(ort), []
 

@@ -480,6 +480,50 @@ def test_facts_that_are_damaged_are_learnt_again(tmp_path, cache):
         assert facts.read_bytes() == whole
 
 
+def labelled():
+    """A ZipMap of the input."""
+    number = onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    maps = onnx.helper.make_map_type_proto(onnx.TensorProto.INT64, number)
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml",
+                               classlabels_int64s=[30, 10])],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ("n", 2))],
+        [onnx.helper.make_value_info("y", onnx.helper.make_sequence_type_proto(maps))],
+    )  # fmt: skip
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+LOOK_AT_MAPS = """
+import json, sys
+import numpy as np
+import rcompiler
+[maps] = rcompiler.InferenceSession(sys.argv[1]).run(None, {"x": np.float32([[1, 2], [3, 4]])})
+print(json.dumps(["onnx" in sys.modules, [[*each.items()] for each in maps]]))
+"""
+
+
+def test_maps_of_a_model_that_is_found_have_their_labels(tmp_path):
+    path = written(tmp_path, labelled())
+    for compiled in (True, False):
+        found = in_process(LOOK_AT_MAPS, path)
+        assert found == [compiled, [[[10, 2], [30, 1]], [[10, 4], [30, 3]]]]
+
+
+def test_facts_of_an_older_version_are_learnt_again(tmp_path, cache):
+    path = written(tmp_path, labelled())
+    rcompiler.InferenceSession(path)
+    [facts] = cache.glob("*.facts")
+    whole, kept = facts.read_bytes(), finished_models.FinishedModels(cache)
+    known = kept.facts(facts.stem)
+    del known["declared"]["outputs"][0]["labels"]
+    kept.keep_facts(facts.stem, known)
+    assert facts.read_bytes() != whole
+    assert rcompiler.InferenceSession(path).get_outputs()[0].type.startswith("seq(map(int64")
+    assert facts.read_bytes() == whole
+
+
 WRITE = """
 import sys
 import numpy as np

@@ -279,6 +279,14 @@ def test_zip_map_is_left_out_with_a_note():
         (model("OneHotEncoder", [X], cats_strings=["a"]), UnsupportedOp, "string"),
         (model("FeatureVectorizer", [X], inputdimensions=[1, 2]), ShapeError, "2 inputdimensions"),
         (model("ZipMap", [X], classlabels_int64s=[1, 2]), ShapeError, "scores of 2 classes"),
+        (model("ZipMap", [X]), ShapeError, "names the classes"),
+        (
+            model(
+                "ZipMap", [X], classlabels_int64s=[1, 2, 3, 4], classlabels_strings=[*"abcd"]
+            ),
+            ShapeError,
+            "names the classes",
+        ),
         (model("CategoryMapper", [np.arange(3)], cats_int64s=[1], cats_strings=["a"]),
          UnsupportedOp, "text"),
     ],

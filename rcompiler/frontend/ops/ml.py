@@ -140,9 +140,14 @@ def _one_hot_encoder(ctx: Context) -> Value:
 
 @lowering("ZipMap", domain=DOMAIN)
 def _zip_map(ctx: Context) -> Value:
-    """The scores as they are: maps from classes to them are no tensors."""
-    x, text = ctx.input(0), ctx.attr("classlabels_strings")
-    classes = text or ctx.attr("classlabels_int64s", [])
+    """The scores as they are: maps from classes to them are no tensors. A session makes the maps of
+    what its program returns (session/label_maps.py).
+    """
+    x = ctx.input(0)
+    text, numbers_ = ctx.attr("classlabels_strings"), ctx.attr("classlabels_int64s")
+    if bool(text) == bool(numbers_):
+        raise ctx.shape_error("one of classlabels_strings and classlabels_int64s names the classes")
+    classes = text or numbers_
     if x.rank not in (1, 2) or x.shape[-1] != len(classes):
         raise ctx.shape_error(f"scores of {len(classes)} classes are expected")
     ctx.b.notes.append(
