@@ -47,13 +47,13 @@ def weighted(rng, trees, targets, each="all"):
     return made
 
 
-def agree(got, want):
+def agree(got, want, tolerance=2e-6):
     for a, b in zip(got, want, strict=True):
         assert a.shape == b.shape and a.dtype == b.dtype
         if a.dtype == np.int64:
             np.testing.assert_array_equal(a, b)
         else:
-            np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-6)
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("mode", [*MODES, "all"])
@@ -130,6 +130,28 @@ def test_two_classes_with_weights_of_one(run, signs, base, transform):
         **attributes,
     )
     agree(run(made, x), expected(made, [x]))
+
+
+@pytest.mark.parametrize("signs", ["positive", "mixed"])
+@pytest.mark.parametrize("base", [None, [-0.25]])
+@pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_class_is_there_or_not(run, signs, base, transform, dtype):
+    """The label is 1 or 0, whatever the name of the class."""
+    rng, trees = forest(5, count=2)
+    x = features(rng, 30, 3, GRID, dtype)
+    scale = (lambda w: abs(w) / 5) if signs == "positive" else (lambda w: w)
+    weights = [(*w[:3], scale(w[3])) for w in weighted(rng, trees, 1)]
+    attributes = keyed_attributes(trees, "class", weights, double=dtype == np.float64)
+    if base and dtype == np.float64:
+        attributes["base_values_as_tensor"] = numpy_helper.from_array(np.array(base))
+    elif base:
+        attributes["base_values"] = base
+    attributes |= {"classlabels_int64s": [7], "post_transform": transform}
+    made = model("TreeEnsembleClassifier", [x], 2, **attributes)
+    want = expected(made, [x])
+    assert signs == "positive" or set(want[0]) == {0, 1}
+    agree(run(made, x), want, 2e-5 if transform == "PROBIT" else 2e-6)  # steep
 
 
 def test_the_second_class_alone_may_have_weights(run):

@@ -203,6 +203,12 @@ def _tree_ensemble_classifier(ctx: Context) -> list[Value | Gap | None]:
     if count == 2 and weighted.size == 1:
         label, scores = _of_two(ctx, totals, int(weighted[0]), bool((ensemble.weight >= 0).all()))
         return [label_at(ctx, label, labels), b.cast(scores, "float32")]
+    if count == 1:
+        label, scores = _of_one(ctx, _with_base(ctx, totals))
+        return [
+            label_at(ctx, label, None if labels is None else np.arange(2)),
+            b.cast(scores, "float32"),
+        ]
     if count == 2 and floats(ctx, "base_values").size:
         raise _base_of_two(ctx)
     totals = _with_base(ctx, totals)
@@ -210,6 +216,17 @@ def _tree_ensemble_classifier(ctx: Context) -> list[Value | Gap | None]:
         best_label(ctx, totals, labels),
         b.cast(transformed(b, totals, transform), "float32"),
     ]
+
+
+def _of_one(ctx: Context, totals: Value) -> tuple[Value, Value]:
+    """The label, 1 where the sum is above 0 and else 0, and the scores, where a model names one
+    class. As in onnxruntime the name of that class has no part in it, weights that are all positive
+    move no bound, and no transform but PROBIT changes one column.
+    """
+    b, transform = ctx.b, transform_of(ctx)
+    flat = b.reshape(totals, [totals.shape[0]])
+    label = b.elementwise(lambda s, a: s.cast(a > 0.0, "int32"), flat, dtype="int32")
+    return label, transformed(b, totals, transform) if transform == "PROBIT" else totals
 
 
 def _of_two(ctx: Context, totals: Value, weighted: int, positive: bool) -> tuple[Value, Value]:
