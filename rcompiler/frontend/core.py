@@ -188,22 +188,26 @@ class Core:
         low, high = value.bounds or (first, last)
         if first <= low and high <= last:
             return
-        views = [value.whole or value]
-        while (source := _viewed(views[-1])) is not None:
-            views.append(source)
-        for argument, name in self.arguments:
-            if argument is views[-1] and not says and not self._when:
-                low, high, whose, _ = self.ranges.get(name, Range(first, last, reader))
-                whose = reader if first > low or last < high else whose
-                self.ranges[name] = Range(max(first, low), min(last, high), whose)
-                return
-        read = read or value
+        name = self.argument_of(value)
+        if name is not None and not says and not self._when:
+            low, high, whose, _ = self.ranges.get(name, Range(first, last, reader))
+            whose = reader if first > low or last < high else whose
+            self.ranges[name] = Range(max(first, low), min(last, high), whose)
+            return
+        views, read = _views(value), read or value
         views.append(read.whole or read)
         names = frozenset(view.name.partition("#")[0] for view in views if view.name)
         range_ = Range(first, last, reader, says)
         found = Expected(value, range_, self.location, names, when=self._when)
         self.expected.append(found)
         self._watched.append(found)
+
+    def argument_of(self, value: Value) -> str | None:
+        """The graph input whose elements these are, in any shape or order; None for a tensor that
+        the model computes, and for a constant.
+        """
+        source = _views(value)[-1]
+        return next((name for argument, name in self.arguments if argument is source), None)
 
     def expect_iterations(self, value: Value, last: int, reader: str, results: set[str]) -> None:
         """Note that a loop, which makes these results, does not go on to iteration ``value``, which
@@ -450,6 +454,14 @@ class Core:
 def _domain(count: int) -> str:
     """Left side of an indexing map."""
     return "(" + ", ".join(dims(count)) + ") -> ("
+
+
+def _views(value: Value) -> list[Value]:
+    """The tensor, and those that it is another view of, one after the other."""
+    views = [value.whole or value]
+    while (source := _viewed(views[-1])) is not None:
+        views.append(source)
+    return views
 
 
 def _viewed(value: Value) -> Value | None:

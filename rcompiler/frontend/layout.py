@@ -186,11 +186,18 @@ class LayoutOps(Core):
     def pad(
         self, value: Value, low: Sequence[int], high: Sequence[int], number: Number = 0
     ) -> Value:
-        """Constant padding; negative amounts crop."""
+        """Constant padding; negative amounts crop.
+
+        Element ``i`` of the result is element ``i - low`` of the tensor, or ``number`` where that
+        is none of it: one side may crop more than there is, and the other one pad it again.
+        """
         if any(x < 0 for x in [*low, *high]):
             starts = [max(-x, 0) for x in low]
             ends = [d - max(-x, 0) for d, x in zip(value.shape, high, strict=True)]
-            sizes = [max(e - s, 0) for s, e in zip(starts, ends, strict=True)]
+            sizes = [e - s for s, e in zip(starts, ends, strict=True)]
+            if min(sizes) <= 0:
+                sides = zip(value.shape, low, high, strict=True)
+                return self.splat([int(d + a + b) for d, a, b in sides], value.dtype, number)
             value = self.slice(value, starts, sizes)
             low, high = [max(x, 0) for x in low], [max(x, 0) for x in high]
         if not any(low) and not any(high):

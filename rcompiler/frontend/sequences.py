@@ -70,16 +70,23 @@ def _concat(call: Call) -> list[Any]:
 
 @handles("SplitToSequence")
 def _split(call: Call) -> list[Any]:
+    """Parts along an axis, which `keepdims=0` drops where each of them has one element of it.
+
+    The standard ignores `keepdims` wherever a split is given. Beside a scalar onnxruntime does not,
+    and PyTorch's exporter writes a split of 1 and `keepdims=0` for `unbind`. Of longer parts, and
+    of those in a list, both say nothing else than the standard.
+    """
     b, value = call.b, call.inputs[0]
     axis = call.axis(call.attr("axis", 0), value.rank)
     keep, length = call.attr("keepdims", 1), value.shape[axis]
     sizes = [1] * length
     if call.optional(1) is not None:
-        split, keep = call.known(call.inputs[1], "the split"), 1
+        split = call.known(call.inputs[1], "the split")
         sizes = [int(x) for x in split.reshape(-1)]
         if split.ndim == 0:
             step = max(sizes[0], 1)
             sizes = [min(step, length - at) for at in range(0, length, step)]
+        keep = keep or split.ndim > 0 or max(sizes, default=1) > 1
     if sum(sizes) != length or min(sizes, default=0) < 0:
         raise call.refuse(f"parts {sizes} do not add up to {length}")
     b.at(call.name, call.node.op_type)

@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import rcompiler
-from rcompiler.errors import RangeError
+from rcompiler.errors import RangeError, ShapeError
 
 TABLE = np.arange(20, dtype=np.float32).reshape(5, 4)
 
@@ -81,6 +81,64 @@ def test_indices_outside_are_refused_by_node(case, how, tmp_path):
         with pytest.raises(RangeError, match=f"input 'ids' has the index {wrong}; .* 'look' reads"):
             run(bad)
     run(ids)
+
+
+def of_lengths(op, steps, nodes=(), lens="ids", **weights):
+    """A node named `look` over four sequences of so many steps, whose lengths are ids, or made of
+    them by other nodes."""
+    rng, gates = np.random.default_rng(0), {"LSTM": 4, "GRU": 3, "RNN": 1}.get(op, 0)
+    kind = TensorProto.INT64 if op == "ReverseSequence" else TensorProto.INT32
+    sizes = {"x": (steps, 4, 3), "w": (1, gates * 2, 3), "r": (1, gates * 2, 2)}
+    weights |= {n: rng.standard_normal(s).astype(np.float32) for n, s in sizes.items()}
+    operands, attributes = ["x", lens], {"time_axis": 0, "batch_axis": 1}
+    if gates:
+        operands, attributes = ["x", "w", "r", "", lens], {"hidden_size": 2}
+    look = helper.make_node(op, operands, ["y"], name="look", **attributes)
+    proto = model([*nodes, look], (4,), **weights)
+    proto.graph.input[0].type.tensor_type.elem_type = kind
+    return proto, helper.tensor_dtype_to_np_dtype(kind), weights
+
+
+OF_LENGTHS = ["ReverseSequence", "LSTM", "GRU", "RNN"]
+
+
+@pytest.mark.parametrize("steps", [3, 20])
+@pytest.mark.parametrize("op", OF_LENGTHS)
+def test_lengths_that_sequences_do_not_have_are_refused(op, steps):
+    proto, kind, weights = of_lengths(op, steps)
+    compiled = rcompiler.compile_onnx(proto, eus=1, cache=False)
+    (y,) = compiled(np.array([0, 1, steps, steps - 1], kind))
+    if op == "ReverseSequence":
+        np.testing.assert_array_equal(y[:, 2], weights["x"][::-1, 2])
+    else:
+        assert not y[:, :, 0].any() and y[:, :, 2].any((1, 2)).all()
+    for wrong in (steps + 1, -1, np.iinfo(kind).max, np.iinfo(kind).min):
+        said = f"'ids' has the index {wrong}; {op} 'look' reads from 0 to {steps}$"
+        with pytest.raises(RangeError, match=said):
+            compiled(np.array([0, 1, wrong, 1], kind))
+
+
+@pytest.mark.parametrize("op", OF_LENGTHS)
+def test_constant_lengths_that_sequences_do_not_have_are_refused_while_compiling(op):
+    for wrong in (4, -1):
+        proto, kind, _ = of_lengths(op, 3, lens="lens")
+        lens = numpy_helper.from_array(np.array([3, 3, wrong, 3], kind), "lens")
+        proto.graph.initializer.append(lens)
+        with pytest.raises(ShapeError, match=f"'look'.* index {wrong} is outside of 0 to 3"):
+            rcompiler.compile_onnx(proto, eus=1, cache=False)
+
+
+@pytest.mark.parametrize("op", OF_LENGTHS)
+def test_computed_lengths_that_sequences_do_not_have_are_refused(op):
+    less = helper.make_node("Sub", ["ids", "one"], ["lens"])
+    proto, kind, _ = of_lengths(op, 3, [less], "lens")
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(1, kind), "one"))
+    compiled = rcompiler.compile_onnx(proto, eus=1, cache=False)
+    compiled(np.array([1, 2, 3, 4], kind))
+    for wrong in (4, -1, 1 << 30):
+        said = f"{op} 'look' was given the index {wrong}, .* reads from 0 to 3$"
+        with pytest.raises(RangeError, match=said):
+            compiled(np.array([1, 2, wrong + 1, 4], kind))
 
 
 def test_of_several_nodes_the_narrowest_counts():

@@ -222,6 +222,31 @@ def test_an_index_behind_what_is_there_is_an_error():
                 model(x, np.array([0, wrong]))
 
 
+@pytest.mark.parametrize("lens", ["n", "m"])
+@pytest.mark.parametrize(
+    "size, where, steps", [("float[s, 3, 2] x", 3, 4), ("float[5, s, 2] x", 4, 5)]
+)
+def test_lengths_behind_what_is_there_are_an_error(size, where, steps, lens):
+    """Where the steps are some of those that there is room for, or the sequences are."""
+    batch = "3" if where == 3 else "s"
+    body = f"m = Abs(n) y = GRU<hidden_size=4>(x, w, r, , {lens})"
+    weights = "float[1, 12, 2] w, float[1, 12, 4] r"
+    text = f"{HEAD} g ({size}, {weights}, int32[{batch}] n) => (float[o] y) {{ {body} }}"
+    with compiled(text, {"s": range(1, 9)}) as model:
+        rng = np.random.default_rng(0)
+        shapes = [(4, 3, 2) if where == 3 else (5, 4, 2), (1, 12, 2), (1, 12, 4)]
+        arrays = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+        good = np.full(where, steps, np.int32)
+        good[1] = 2
+        (y,) = model(*arrays, good)
+        assert y[-1, 0, 0].any() and y[1, 0, 1].any() and not y[2:, 0, 1].any()
+        for wrong in (steps + 1, 1 << 30, np.iinfo(np.int32).min):
+            bad = good.copy()
+            bad[-1] = wrong
+            with pytest.raises(RangeError, match=f"(GRU|'n').* {wrong}[,;]"):
+                model(*arrays, bad)
+
+
 @pytest.mark.parametrize(
     "inputs, body, said",
     [

@@ -204,6 +204,23 @@ def test_pads_beyond_the_size(run, mode):
     np.testing.assert_array_equal(got, np.pad(x, [(3, 2), (4, 5)], mode=mode))
 
 
+@pytest.mark.parametrize("given_at_run_time", [(), (2,), (0, 2)])
+@pytest.mark.parametrize(
+    ("extent", "low", "high", "right"),
+    [
+        (0, -1, 1, []), (0, 1, -1, []), (0, -1, 3, [9, 9]), (1, -2, 2, [9]), (1, 2, -2, [9]),
+        (1, -2, 1, []), (3, -4, 4, [9, 9, 9]), (3, 5, -4, [9, 9, 9, 9]), (3, -1, 2, [2, 3, 9, 9]),
+    ],
+)  # fmt: skip
+def test_a_side_may_be_cut_by_more_than_there_is(run, extent, low, high, right, given_at_run_time):
+    """The other side is padded from there: as many elements are left as the pads add up to. So
+    does onnxruntime; the reference knows no negative pads."""
+    x, pads = np.arange(1, extent + 1, dtype=np.float32), np.array([low, high])
+    fixed = {0, 1, 2}.difference(given_at_run_time)
+    got, _ = run("Pad", x, pads, np.float32(9), values=fixed)
+    np.testing.assert_array_equal(got, right)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "int4", *SMALL_FLOATS])
 def test_what_is_put_around_is_a_number_of_the_type(run, dtype):
     kind = numpy_dtype(dtype)

@@ -178,6 +178,37 @@ def _tensor_scatter(
     return [out]
 
 
+@define("ReverseSequence")
+def _reverse_sequence(a: Attributes, x: np.ndarray, lens: np.ndarray) -> Sequence[Any]:
+    """Lengths that no sequence has lead out: the reference cuts what is there, as numpy does."""
+    time, batch = a.get("time_axis", 0), a.get("batch_axis", 1)
+    check_lengths(lens, x.shape[time])
+    out = x.copy()
+    for n, length in enumerate(lens):
+        steps = np.moveaxis(out, (batch, time), (0, 1))[n]
+        steps[:length] = steps[:length][::-1].copy()
+    return [out]
+
+
+def check_lengths(lens: np.ndarray, steps: int) -> None:
+    """Raises IndexError for a length that no sequence of so many steps has."""
+    if ((lens < 0) | (lens > steps)).any():
+        raise IndexError(f"a length is not between 0 and {steps}")
+
+
+@define("SplitToSequence")
+def _split_to_sequence(
+    a: Attributes, x: np.ndarray, split: np.ndarray | None = None
+) -> Sequence[Any]:
+    """Parts of one element lose their axis beside a scalar, too, as exporters and onnxruntime have
+    it: the letter, and the reference, ignore keepdims there."""
+    axis, step = a.get("axis", 0) % x.ndim, np.array(1) if split is None else split
+    sizes = step if step.ndim else np.diff([*range(0, x.shape[axis], int(step)), x.shape[axis]])
+    parts = np.split(x, np.cumsum(sizes)[:-1], axis)
+    alone = not step.ndim and not a.get("keepdims", 1) and max(sizes, default=1) == 1
+    return [[part.squeeze(axis) if alone else part for part in parts]]
+
+
 @define("Scatter")
 def _scatter(a: Attributes, x: np.ndarray, at: np.ndarray, new: np.ndarray) -> Sequence[Any]:
     axis, out = a.get("axis", 0) % x.ndim, x.copy()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .definitions import Attributes, define
+from .definitions import Attributes, check_lengths, define
 
 Array = np.ndarray
 Function = Callable[[Array], Array]
@@ -40,6 +40,7 @@ def _recurrent(op: str, a: Attributes, inputs: Sequence[Any]) -> list[Array]:
     steps, batch, _ = x.shape
     directions, hidden = r.shape[0], r.shape[2]
     lens = np.full(batch, steps) if lens is None else lens
+    check_lengths(lens, steps)
     every = _functions(op, a, directions)
     each = len(_DEFAULTS[op])
     y = np.zeros((steps, directions, batch, hidden))

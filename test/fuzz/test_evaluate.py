@@ -190,6 +190,10 @@ def test_what_leads_out_is_no_error_of_operators_that_go_on():
     x = np.float32([[[1, 2]]])
     assert leads_out("Gather", x, np.array(7)) is True
     assert leads_out("Gather", x, np.array(0)) is False
+    sequence = {"time_axis": 2, "batch_axis": 1}
+    assert [leads_out("ReverseSequence", x, np.array([n]), **sequence) for n in (-1, 0, 2, 3)] == [
+        True, False, False, True
+    ]  # fmt: skip
     assert leads_out("MaxUnpool", x, np.array([[[0, 44]]]), kernel_shape=[2], strides=[2]) is None
 
 

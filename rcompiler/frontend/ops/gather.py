@@ -258,6 +258,7 @@ def _reverse_sequence(ctx: Context) -> Value:
     time, batch = ctx.attr("time_axis", 0), ctx.attr("batch_axis", 1)
     if x.rank < 2 or {time, batch} != {0, 1} or lens.shape != (x.shape[batch],):
         raise ctx.shape_error("axes are 0 and 1, and there is one length per batch entry")
+    expect_inside(ctx, lens, x.shape[time])
     if not x.size:
         return x
 

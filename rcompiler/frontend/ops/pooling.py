@@ -221,8 +221,11 @@ def _global(ctx: Context) -> Value:
 def _max_unpool(ctx: Context) -> Value:
     """Each element of the first input goes to its flat position; everything else is zero.
 
-    A given output shape only adds zeros at the end of the dimensions: the positions are those of
-    the shape that kernel, strides and pads imply.
+    Where the given output shape is larger than the one that kernel, strides and pads imply, the
+    positions are those of the output, as a MaxPool of that size has counted them, and as PyTorch
+    and onnxruntime read them. ONNX's reference and its backend test read them in the implied
+    shape, and add zeros at the end of the dimensions. That is followed for positions that a call
+    brings, of which the model does not say where they were counted.
     """
     b, x, at = ctx.b, ctx.input(0), ctx.input(1)
     rank = x.rank - 2
@@ -236,15 +239,13 @@ def _max_unpool(ctx: Context) -> Value:
         (x.shape[2 + i] - 1) * strides[i] - pads[i] - pads[rank + i] + kernel[i]
         for i in range(rank)
     ]
-    out = scatter_flat(ctx, b.splat([math.prod(implied)], x.dtype, 0), at, x)
-    out = b.reshape(out, implied)
-    if not ctx.has(2):
-        return out
-    wanted = [int(d) for d in ctx.const(2)]
+    wanted = [int(d) for d in ctx.const(2)] if ctx.has(2) else implied
     if len(wanted) != x.rank or any(a < d for a, d in zip(wanted, implied, strict=True)):
         raise ctx.shape_error(f"the output shape {wanted} is smaller than {implied}")
-    extra = [a - d for a, d in zip(wanted, implied, strict=True)]
-    return b.pad(out, [0] * x.rank, extra)
+    counted = wanted if b.argument_of(at) is None else implied
+    out = scatter_flat(ctx, b.splat([math.prod(counted)], x.dtype, 0), at, x)
+    extra = [a - d for a, d in zip(wanted, counted, strict=True)]
+    return b.pad(b.reshape(out, counted), [0] * x.rank, extra)
 
 
 def scatter_flat(ctx: Context, into: Value, at: Value, updates: Value) -> Value:

@@ -19,6 +19,7 @@ from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.core import accumulator
 from rcompiler.frontend.dtypes import bits
+from rcompiler.frontend.ops.gather import expect_inside
 from rcompiler.frontend.ops.unary import activation, sigmoid, softplus
 from rcompiler.frontend.recurrence import Collected
 from rcompiler.frontend.registry import Context, lowering
@@ -256,6 +257,8 @@ def _operands(ctx: Context, directions: int, by_batch: bool) -> dict[str, Value 
         k: v if v is None or k == "lens" else _wide(b, v) for k, v in {**values, "x": x}.items()
     }
     lens = values["lens"]
+    if lens is not None:
+        expect_inside(ctx, lens, steps)
     if lens is not None and lens.const is not None and (lens.const >= steps).all():
         values["lens"] = None
     return values

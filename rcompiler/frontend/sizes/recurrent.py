@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rcompiler.frontend.builder import Value
+from rcompiler.frontend.ops.gather import expect_inside
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.sized import bare
 from rcompiler.frontend.value import SizeAtRunTime
 
-from .rules import Results, need_along, need_whole, of_whole, rule, with_extents
+from .rules import Results, is_partial, need_along, need_whole, of_whole, rule, with_extents
 
 
 @rule("LSTM", "GRU", "RNN")
@@ -28,26 +29,45 @@ def _recurrent(ctx: Context, lower: Lowering) -> Results:
             raise SizeAtRunTime(f"input {index} is of another batch than input 0")
     state = (batch, None, None) if by_batch else (None, batch, None)
     all_states = (batch, steps, None, None) if by_batch else (steps, None, batch, None)
-    if steps is None:
+    lens = ctx.optional(4)
+    if steps is None and not is_partial(lens):
         return with_extents(ctx, of_whole(ctx, lower), all_states, state, state)
     forward = ctx.attr("direction", "forward") == "forward"
-    if forward and ctx.optional(4) is None and not ctx.wants(2) and steps.lowest > 0:
+    shows_all = forward and lens is None and not ctx.wants(2)
+    if shows_all and steps is not None and steps.lowest > 0:
         made = of_whole(replace(ctx, outputs=["states"]), lower)
         (y,) = with_extents(ctx, made[:1], all_states)
         last = b.picked(y, 1 if by_batch else 0, steps - 1, 1)
         order = [n for d, n in enumerate(last.shape) if d != (1 if by_batch else 0)]
         return [y, b.reshape(last, order, state)]
-    lens = _lengths(ctx, x, by_batch)
     inputs = [*ctx.inputs, *[None] * (5 - len(ctx.inputs))]
-    inputs[4] = lens
+    inputs[4] = _lengths(ctx, x, by_batch)
     return with_extents(ctx, of_whole(replace(ctx, inputs=inputs), lower), all_states, state, state)
 
 
 def _lengths(ctx: Context, x: Value, by_batch: bool) -> Value:
-    """The least of how many steps there are and how many are given, for each entry of a batch."""
-    b, given = ctx.b, ctx.optional(4)
-    count = b.number(x.sizes[1 if by_batch else 0])
+    """How many steps each entry of a batch has: so many as are given, or all that are there.
+
+    Lengths are looked at where entries are there, and against the steps that are there; beyond
+    these they are bounded, so that the translation of whole tensors finds nothing to look at.
+    """
+    b, given, axis = ctx.b, ctx.optional(4), 1 if by_batch else 0
+    count, most, varies = b.number(x.sizes[axis]), x.shape[axis], x.extents[axis] is not None
     if given is None:
         of_batch = x.shape[0 if by_batch else 1]
-        return b.broadcast_to(b.reshape(b.cast(count, "int32"), [1]), [of_batch])
-    return b.elementwise(lambda s, n, m: s.minimum(n, s.cast(m, n.dtype)), bare(given), count)
+        lens = b.broadcast_to(b.reshape(b.cast(count, "int32"), [1]), [of_batch])
+    else:
+        if not varies or given.const is not None:
+            expect_inside(ctx, given, most)
+        if varies:
+            wrong = b.elementwise(
+                lambda s, n, m: s.select((n < 0) | (s.cast(n, "int64") > m), n, 0), given, count
+            )
+            reader = f"{ctx.op} '{ctx.name}'"
+            sentence = (
+                f"{reader} is given a length of {{}}, and it is from 0 to the number of steps"
+            )
+            b.expect(wrong, 0, 0, reader, given, sentence)
+        lens = b.elementwise(lambda s, n, m: s.clamp(n, 0, s.cast(m, n.dtype)), bare(given), count)
+    lens.known = 0, most
+    return lens
