@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import onnx
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from rcompiler.support.declaration import Declared, DeclaredTensor, Extent
 
 from . import dtypes
+from .inferred_types import graph_outputs
 
 
 def declared(model: ModelProto) -> Declared:
@@ -21,7 +21,7 @@ def declared(model: ModelProto) -> Declared:
     outputs = graph.output
     symbols = {d.dim_param for v in (*graph.input, *outputs) for d in _dims(v)}
     if any(not value.type.tensor_type.HasField("shape") for value in outputs):
-        outputs = _inferred(model).graph.output  # with names of its own, which say nothing
+        outputs = graph_outputs(model) or outputs  # with names of its own, which say nothing
     labels = _labels(graph)
     return Declared(
         _tensors((v for v in graph.input if v.name not in weights), symbols),
@@ -38,13 +38,6 @@ def declared(model: ModelProto) -> Declared:
         model.model_version,
         {entry.key: entry.value for entry in model.metadata_props},
     )
-
-
-def _inferred(model: ModelProto) -> ModelProto:
-    try:
-        return onnx.shape_inference.infer_shapes(model)
-    except Exception:  # C++ inference raises several kinds; then nothing more is known
-        return model
 
 
 def _labels(graph: GraphProto) -> dict[str, tuple[int, ...] | tuple[str, ...]]:

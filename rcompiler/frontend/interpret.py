@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import onnx
 from onnx import (
     FunctionProto,
     GraphProto,
@@ -29,6 +28,7 @@ from . import bounds, conditional, control, dtypes, fold, functions, load, loop,
 from .builder import Builder, Value
 from .evaluate import evaluate
 from .frame import Call, Frame, OptionalValue, SequenceValue, Unknown
+from .inferred_types import node_outputs
 from .moved_bytes import note_moved_bytes, results_of
 from .nodes import at_node, attribute_value, count_uses, not_made, qualified, remedy, subgraphs
 from .registry import Context
@@ -348,23 +348,12 @@ class Interpreter:
         if not all(v is None or isinstance(v, Value) for v in inputs):
             return unknown
         pairs = [(n, v) for n, v in zip(node.input, inputs, strict=True) if v is not None]
-        try:
-            schema = onnx.defs.get_schema(node.op_type, call.version, node.domain)
-            types = onnx.shape_inference.infer_node_outputs(
-                schema,
-                node,
-                {
-                    n: helper.make_tensor_type_proto(dtypes.to_onnx(v.dtype), v.shape)
-                    for n, v in pairs
-                },
-                {
-                    n: onnx.numpy_helper.from_array(v.const)
-                    for n, v in pairs
-                    if v.const is not None and v.size <= fold.TINY_ELEMENTS
-                },
-            )
-        except Exception:  # C++ inference raises several kinds; then nothing is known
-            return unknown
+        types = node_outputs(
+            node,
+            call.version,
+            {n: helper.make_tensor_type_proto(dtypes.to_onnx(v.dtype), v.shape) for n, v in pairs},
+            {n: v.const for n, v in pairs if v.const is not None and v.size <= fold.TINY_ELEMENTS},
+        )
         for i, output in enumerate(node.output):
             kind = types.get(output)
             if kind is not None and kind.HasField("tensor_type"):
