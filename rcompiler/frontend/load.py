@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +12,6 @@ import numpy as np
 import onnx
 from onnx import (
     AttributeProto,
-    FunctionProto,
     GraphProto,
     ModelProto,
     NodeProto,
@@ -28,7 +26,6 @@ from . import dtypes
 
 MAX_TENSOR_BYTES = 1 << 36
 MAX_RANK = 64  # of a numpy array
-_CHECKED_BYTES = 1 << 16  # larger initializers are left out of what onnx.checker sees
 
 
 def load(model: str | os.PathLike | bytes | ModelProto) -> ModelProto:
@@ -120,88 +117,6 @@ def array_of(tensor: TensorProto | SparseTensorProto) -> np.ndarray:
         raise InvalidModel(f"tensor '{name}' of dims {list(tensor.dims)}: {error}") from None
 
 
-def check(model: ModelProto) -> ModelProto:
-    """The model with its nodes in order, after onnx.checker has seen all but the weights.
-
-    Raises InvalidModel, also for cycles. The caller's model is never changed.
-    """
-    for graph in (model.graph, *(function for function in model.functions)):
-        _check_text(graph)
-    order = _order(model.graph)
-    if order is not None:
-        nodes = [model.graph.node[i] for i in order]
-        copy = ModelProto()
-        copy.CopyFrom(model)
-        del copy.graph.node[:]
-        copy.graph.node.extend(nodes)
-        model = copy
-    for entry in model.opset_import:
-        known = onnx.defs.onnx_opset_version()
-        if entry.domain in ("", "ai.onnx") and entry.version > known:
-            raise InvalidModel(
-                f"opset {entry.version} is newer than {known}, the newest known "
-                "one. Update the onnx package"
-            )
-    light = ModelProto()
-    light.CopyFrom(_without_weights(model))
-    try:
-        onnx.checker.check_model(light)
-    except Exception as error:  # ValidationError and C++ errors
-        raise InvalidModel(f"the model is not valid ONNX: {error}") from None
-    return model
-
-
-def _check_text(graph: GraphProto | FunctionProto) -> None:
-    """Names are text: protobuf hands out bytes for a string that is not UTF-8."""
-    for node in graph.node:
-        texts = [node.name, node.op_type, node.domain, *node.input, *node.output]
-        for attribute in node.attribute:
-            texts += [attribute.name, attribute.ref_attr_name]
-            for inner in (attribute.g, *attribute.graphs):
-                _check_text(inner)
-        _refuse_bytes(texts)
-    if isinstance(graph, GraphProto):
-        _refuse_bytes([graph.name, *(t.name for t in graph.initializer)])
-        for value in (*graph.input, *graph.output, *graph.value_info):
-            dims = value.type.tensor_type.shape.dim
-            _refuse_bytes([value.name, *(d.dim_param for d in dims)])
-
-
-def _refuse_bytes(texts: Sequence[Any]) -> None:
-    for text in texts:
-        if not isinstance(text, str):
-            raise InvalidModel(
-                f"the name {text!r} is not UTF-8 text. The file is damaged; export the model again"
-            )
-
-
-def _without_weights(model: ModelProto) -> ModelProto:
-    out = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
-    out.functions.extend(model.functions)
-    graph, source = out.graph, model.graph
-    graph.name = source.name
-    graph.node.extend(source.node)
-    graph.input.extend(source.input)
-    graph.output.extend(source.output)
-    graph.sparse_initializer.extend(source.sparse_initializer)
-    for value in [*graph.input, *graph.output]:
-        # The checker wants a shape; the compiler derives those of outputs and asks for inputs'.
-        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
-            value.type.tensor_type.shape.SetInParent()
-    present = {value.name for value in source.input}
-    for tensor in source.initializer:
-        small = tensor.data_location != TensorProto.EXTERNAL and (
-            math.prod(tensor.dims) * 8 <= _CHECKED_BYTES and len(tensor.raw_data) <= _CHECKED_BYTES
-        )
-        if small:
-            graph.initializer.append(tensor)
-        elif tensor.name not in present:
-            graph.input.append(
-                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            )
-    return out
-
-
 def captured(graph: GraphProto) -> set[str]:
     """Names a subgraph reads from outside."""
     own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
@@ -219,24 +134,6 @@ def node_reads(node: NodeProto) -> Iterator[str]:
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:
             yield from captured(attribute.g)
-
-
-def _order(graph: GraphProto) -> list[int] | None:
-    """Numbers of the nodes in topological order (stable); None when they are in order."""
-    made = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
-    needs = [{made[name] for name in node_reads(node) if name in made} for node in graph.node]
-    if all(not n or max(n) < i for i, n in enumerate(needs)):
-        return None
-    sorter = TopologicalSorter[int](dict.fromkeys(range(len(needs)), ()))
-    for i, before in enumerate(needs):
-        sorter.add(i, *before)
-    try:
-        return list(sorter.static_order())
-    except CycleError as error:
-        node = graph.node[min(error.args[1])]
-        raise InvalidModel(
-            f"node '{node.name or node.op_type}' is part of a cycle. A graph has to be acyclic"
-        ) from None
 
 
 def _dense(sparse: SparseTensorProto) -> np.ndarray:

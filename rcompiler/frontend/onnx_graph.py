@@ -16,7 +16,7 @@ from rcompiler.support.extent import Extent, Symbol
 
 from . import load, nodes, registry, signature
 from .builder import Value
-from .contrib.domains import in_own_domain
+from .contrib.domains import in_known_domains
 from .frame import Frame, Unknown
 from .index_checks import index_checks
 from .interpret import Interpreter
@@ -24,6 +24,7 @@ from .packed.interpreter import PackedInterpreter
 from .packed.packing import Packing
 from .rounded_weights import with_rounded_weights
 from .state import State, check_alike, last, state_of
+from .validity import checked
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -161,7 +162,7 @@ def translate(
     limits: as for import_onnx. made: makes the interpreter of the model, whose nodes are in order.
     state: inputs and outputs that come behind all others.
     """
-    model = load.check(in_own_domain(model))
+    model = checked(in_known_domains(model))
     shapes, values = {} if shapes is None else shapes, {} if values is None else values
     signature.check_given(model, shapes, values)
     graph = model.graph

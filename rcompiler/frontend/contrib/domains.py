@@ -1,7 +1,8 @@
-"""Nodes that onnxruntime reads in the standard's domain, though the standard does not have them.
+"""Nodes whose domain onnxruntime reads otherwise than the standard does.
 
-Its optimiser and its model builder write SimplifiedLayerNormalization so, and LayerNormalization
-below opset 17.
+Its optimiser and its model builder write SimplifiedLayerNormalization, and LayerNormalization below
+opset 17, in the standard's domain, which does not have them. "ai.onnx" is that domain, too; its own
+domain need not be imported at all.
 """
 
 from __future__ import annotations
@@ -16,17 +17,27 @@ from rcompiler.frontend.nodes import opset_of, subgraphs
 from .node import DOMAIN, OPERATORS
 
 
-def in_own_domain(model: ModelProto) -> ModelProto:
-    """The model with such nodes in `DOMAIN`; itself, where it has none. It is never changed."""
+def in_known_domains(model: ModelProto) -> ModelProto:
+    """The model with each node in the domain that it is read in, and `DOMAIN` imported where a node
+    is in that; itself, where it is so. It is never changed.
+    """
+    imported = {o.domain for o in model.opset_import}
     opset = opset_of({o.domain: o.version for o in model.opset_import}, "")
-    if not any(_is_foreign(node, opset) for node in _nodes(model.graph)):
+
+    def domain_of(node: NodeProto) -> str:
+        if _is_foreign(node, opset):
+            return DOMAIN
+        return "" if node.domain == "ai.onnx" and "" in imported else node.domain
+
+    domains = [(node.domain, domain_of(node)) for node in _nodes(model.graph)]
+    lacks = DOMAIN not in imported and any(read == DOMAIN for _, read in domains)
+    if not lacks and all(written == read for written, read in domains):
         return model
     copy = ModelProto()
     copy.CopyFrom(model)
-    for node in _nodes(copy.graph):
-        if _is_foreign(node, opset):
-            node.domain = DOMAIN
-    if all(o.domain != DOMAIN for o in copy.opset_import):
+    for node, (_, read) in zip(_nodes(copy.graph), domains, strict=True):
+        node.domain = read
+    if lacks:
         copy.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     return copy
 
