@@ -62,6 +62,11 @@ def given_device(
             return None
     if isinstance(device, str) and device == DEFAULT:
         return base
+    if not base.is_cpu:
+        raise DeviceError(
+            f"device={device!r} has the figures of a CPU, and target {target!r} is a GPU; leave "
+            "device out, or give the path of the GPU's record as target"
+        )
     if isinstance(device, str) and device in builtin_names():
         found, where = builtin_device(device), f"device {device}: "
     elif isinstance(device, str | os.PathLike) and str(device):

@@ -203,3 +203,8 @@ def test_really_measured(monkeypatch, tmp_path):
     assert steps[:2] == ["import", "device"] and "measured figures" in model.report().device
     assert ghz(model) == ghz(compiled(cache=tmp_path))
     assert np.isfinite(model(X)[0]).all()
+
+
+def test_a_gpu_has_the_figures_of_its_target(tmp_path):
+    with pytest.raises(DeviceError, match=r"target 'cuda:h200' is a GPU; leave device out"):
+        compiled(cache=False, target="cuda:h200", device="epyc-9555")
