@@ -175,10 +175,10 @@ def require(size: int, what: str) -> None:
 
 
 def _too_much(size: int, what: str, reason: str) -> DeviceError:
-    return DeviceError(
-        f"{what}: {size} bytes of memory are needed ({reason}); "
-        "use a machine with more memory or a smaller model"
-    )
+    limit, remedy = address_space_limit(), "use a machine with more memory or a smaller model"
+    if limit is not None and size < limit:
+        remedy = f"raise the limit of the address space (ulimit -v), now {limit >> 20} MB"
+    return DeviceError(f"{what}: {size} bytes of memory are needed ({reason}); {remedy}")
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
