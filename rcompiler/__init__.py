@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from rcompiler.session.signature import ModelMetadata, NodeArg
     from rcompiler.session.values import OrtValue
+    from rcompiler.support.random_keys import set_seed
 
 _HOME = {
     "Batching": "rcompiler.batching",
@@ -42,6 +43,7 @@ _HOME = {
     "compile_schedule": "rcompiler.driver.isolate",
     "Pool": "rcompiler.pool",
     "load": "rcompiler.loading",
+    "set_seed": "rcompiler.support.random_keys",
     # as onnxruntime has them
     "ExecutionMode": "rcompiler.session.options",
     "ExecutionOrder": "rcompiler.session.options",
@@ -79,6 +81,7 @@ __all__ = [
     "get_device",
     "load",
     "set_default_logger_severity",
+    "set_seed",
 ]
 
 __version__ = "0.1.0"  # pyproject.toml reads it here, without importing anything

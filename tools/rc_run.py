@@ -23,7 +23,7 @@ import numpy as np
 
 from rcompiler.bucketed import BucketedModel
 from rcompiler.driver.model_views import taken_text
-from rcompiler.errors import CompilerError
+from rcompiler.errors import CompilerError, UnsupportedOp
 from rcompiler.model import GpuModel, Model
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.support.installed import require_compiler
@@ -191,7 +191,12 @@ def _oracle(options: argparse.Namespace, source: Source) -> Any:
     require_compiler("--verify")
     if options.onnx:
         source = resolve(options.onnx)
-    return _holding(source, "--onnx")
+    proto = _holding(source, "--onnx")
+    from rcompiler.frontend.randomness import find_draw  # with onnx, which others do without
+
+    if (draw := find_draw(proto)) is not None:
+        raise UnsupportedOp(draw)
+    return proto
 
 
 def _holding(source: Source, option: str) -> Any:

@@ -20,6 +20,7 @@ from rcompiler.driver.ranges import Ranges
 from rcompiler.driver.size_guess import Sizes
 from rcompiler.errors import CompilerError, DeviceError, RecompiledWarning
 from rcompiler.support.declaration import DeclaredTensor
+from rcompiler.support.random_keys import without_key
 
 Feeds = Mapping[str, np.ndarray]
 Key = tuple[Any, ...]
@@ -45,7 +46,7 @@ class Ready:
 
     def __init__(self, model: Any, sizes: Sizes | None) -> None:
         self.model, self.sizes = model, sizes
-        self.names = [tensor.name for tensor in model.inputs]
+        self.names = [tensor.name for tensor in without_key(model.inputs)]
         self.calls = self.used = 0
 
 

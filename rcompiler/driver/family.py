@@ -37,7 +37,8 @@ def compile_family(
         CompilerError: as `compile_one`, of the first that fails.
     """
     programs = _programs(sizes.bindings, compile_one, pool, memory)
-    axes = [sizes.axes[tensor.name] for tensor in programs[0].given]
+    fixed = (None,)  # of a key of random numbers, which is no input of the model
+    axes = [sizes.axes.get(tensor.name, fixed) for tensor in programs[0].given]
     return together(sizes.symbols, axes, sizes.buckets, programs)
 
 

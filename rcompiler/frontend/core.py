@@ -107,6 +107,7 @@ class Core:
         self._stems: dict[str, int] = {}
         self._locations: dict[str, int] = {}
         self.arguments: list[tuple[Value, str]] = []
+        self.random_key: Value | None = None  # of a model that draws random numbers, uint32[2]
         self.state: Mapping[str, str] = {}  # results by the arguments whose next values they are
         self.ranges: dict[str, Range] = {}  # of graph inputs
         self.expected: list[Expected] = []

@@ -14,6 +14,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, defs, helper, numpy_helper
 
 from rcompiler.errors import CompilerError, Gap, UnsupportedOp
+from rcompiler.support.random_keys import without_key
 
 from . import dtypes, load
 from .frame import Call, Frame, Unknown
@@ -234,7 +235,8 @@ class _Pieces:
         inputs = [TensorSpec(name, v.shape, v.dtype) for v, name in self._walk.b.arguments]
         outputs = [TensorSpec(name, v.shape, v.dtype) for name, v in results]
         known = {name: _array(value) for name, value in results if _const(value)}
-        return Cut(tuple(inputs), tuple(outputs), tuple(steps), known)
+        # each part draws random numbers of its own, by a key of its own
+        return Cut(tuple(without_key(inputs)), tuple(outputs), tuple(steps), known)
 
     def _value(self, name: str) -> Any:
         return self._walk.main.find(name)

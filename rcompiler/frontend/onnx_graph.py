@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
-from rcompiler.errors import Gap, ShapeError, UnsupportedOp
+from rcompiler.errors import Gap, InvalidModel, ShapeError, UnsupportedOp
 from rcompiler.support.extent import Extent, Symbol
+from rcompiler.support.random_keys import RANDOM_KEY
 
 from . import load, nodes, registry, signature
 from .builder import Value
@@ -22,6 +23,7 @@ from .index_checks import index_checks
 from .interpret import Interpreter
 from .packed.interpreter import PackedInterpreter
 from .packed.packing import Packing
+from .randomness import find_draw
 from .rounded_weights import with_rounded_weights
 from .state import State, check_alike, last, state_of
 from .validity import checked
@@ -170,11 +172,18 @@ def translate(
     interpreter.b.limits = dict(limits or {})
     weights, state = _weights(graph), state or {}
     interpreter.b.state = state
-    bind = {
-        v.name: _input(interpreter, graph, v, shapes, values)
-        for v in last(graph.input, state)
-        if v.name in values or v.name not in weights
-    }
+    taken = [v for v in last(graph.input, state) if v.name in values or v.name not in weights]
+
+    def bound(kept: bool) -> dict[str, Any]:
+        return {
+            v.name: _input(interpreter, graph, v, shapes, values)
+            for v in taken
+            if (v.name in state) == kept
+        }
+
+    bind = bound(kept=False)
+    _random_key(interpreter, model)
+    bind |= bound(kept=True)
     _size_arguments(interpreter)
     opsets = {o.domain: o.version for o in model.opset_import}
     outputs = interpreter.graph(graph, bind, Frame({}, opsets))
@@ -193,6 +202,18 @@ def translate(
     known = {name: value for name, value in bind.items() if isinstance(value, Value)}
     check_alike(state, known, dict(results))
     return interpreter, results
+
+
+def _random_key(interpreter: Interpreter, model: ModelProto) -> None:
+    """The argument that the random numbers of a model are a function of, behind its own."""
+    if find_draw(model) is None:
+        return
+    if any(value.name == RANDOM_KEY for value in model.graph.input):
+        raise InvalidModel(
+            f"the input '{RANDOM_KEY}' has the name of the argument that the model's random "
+            "numbers come from; give it another name"
+        )
+    interpreter.b.random_key = interpreter.argument(RANDOM_KEY, [2], "uint32")
 
 
 def _check_limits(limits: Mapping[str, int], limited: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ from rcompiler.errors import RangeError, ShapeError
 from rcompiler.runtime.memory import address
 from rcompiler.runtime.program import IndexRange, Tensor
 from rcompiler.runtime.python_numbers import NUMBERS, number_array
+from rcompiler.support.random_keys import RANDOM_KEY, next_key
 
 Arrays = Sequence[np.ndarray] | Mapping[str, np.ndarray]
 
@@ -25,7 +26,7 @@ _FEW_INDICES = 256
 def arrange(
     tensors: Sequence[Tensor], args: Sequence[object], named: Mapping[str, object], kind: str
 ) -> list[object]:
-    """One value per tensor, in their order.
+    """One value per tensor, in their order; a key of random numbers that is not given is a new one.
 
     kind: "input" or "output", for messages.
 
@@ -49,6 +50,9 @@ def arrange(
         given[name] = value
     for name in names:
         if name not in given:
+            if name == RANDOM_KEY:
+                given[name] = next_key()
+                continue
             raise ShapeError(f"{kind} '{name}' is missing; the {kind}s are: {listed}")
     return [given[name] for name in names]
 

@@ -11,6 +11,7 @@ from rcompiler.runtime.closing import Staying
 from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty
 from rcompiler.runtime.state import HeldState
+from rcompiler.support.random_keys import RANDOM_KEY, next_key
 
 
 class Binding(Staying):
@@ -34,6 +35,7 @@ class Binding(Staying):
         "_counted",
         "_held",
         "_indices",
+        "_key",
         "_narrow",
         "_owner",
         "_places",
@@ -74,6 +76,7 @@ class Binding(Staying):
                 read[index] = aligned_empty(parameter.shape, parameter.dtype)
                 raw = self.inputs[index].view(np.uint8), read[index].view(np.uint8)
                 self._narrow.append((parameter.filled, *raw))
+        self._key = _own_key(inputs, self.inputs, given_inputs)
         self._checks = checks if checks else None
         self._answers = checks.new()
         self._counted = [aligned_empty((), np.dtype(np.int64)) for _ in range(counts)]
@@ -97,6 +100,8 @@ class Binding(Staying):
         """
         for check, array in self._indices:
             check(array)
+        if self._key is not None:
+            self._key[...] = next_key()
         if self._narrow:
             for filled, raw, read in self._narrow:
                 np.take(filled, raw, out=read, mode="clip")  # the other modes use a buffer
@@ -130,6 +135,18 @@ def _arrays(
     alignment, write = (ALIGNMENT, True) if kind == "output" else (1, False)
     pairs = zip(parameters, values, strict=True)
     return tuple(parameter.fixed(value, alignment, write) for parameter, value in pairs)
+
+
+def _own_key(
+    parameters: Sequence[Parameter], arrays: Sequence[np.ndarray], given: Arrays | None
+) -> np.ndarray | None:
+    """Where the key of random numbers lies that each call renews; None where the caller gave one,
+    or the model takes none."""
+    values = [*given.values()] if isinstance(given, Mapping) else given or ()
+    for parameter, array in zip(parameters, arrays, strict=True):
+        if parameter.tensor.name == RANDOM_KEY and not any(value is array for value in values):
+            return array
+    return None
 
 
 def _new(parameter: Parameter, kind: str) -> np.ndarray:

@@ -17,6 +17,7 @@ from rcompiler.errors import ArtifactError
 from rcompiler.runtime import container
 from rcompiler.runtime.program import Tensor, check_tensor
 from rcompiler.runtime.untrusted import integer, integers, string
+from rcompiler.support.random_keys import without_key
 
 STEPS = "steps"  # of the header: what tells such a file from one of an artifact
 
@@ -104,7 +105,7 @@ class Plan:
             if not 0 <= step.part < len(parts):
                 raise ArtifactError(f"there is no part {step.part}")
             part = parts[step.part]
-            for tensor, name in _paired(part.inputs, step.reads):
+            for tensor, name in _paired(without_key(part.inputs), step.reads):
                 if (known[name].shape, known[name].dtype) != (tensor.shape, tensor.dtype):
                     raise ArtifactError(f"part {step.part} reads '{name}' as something else")
             known |= {

@@ -14,6 +14,7 @@ from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.memory import Results, address, aligned_empty
 from rcompiler.runtime.sizes import is_plain
 from rcompiler.support.extent import Extent
+from rcompiler.support.random_keys import without_key
 
 Counts = dict[str, int]
 Box = tuple[slice, ...]
@@ -216,13 +217,14 @@ class SizedCall:
     def with_bounds(self, inputs: Arrays | None) -> Arrays | None:
         """Arrays to be bound with the sizes behind them: the bounds."""
         bounds = [np.array(symbol.high, np.int64) for symbol in self._sizes]
+        own = without_key(self._inputs)
         if inputs is None:
-            made = [aligned_empty(t.shape, t.numpy_dtype()) for t in self._inputs]
-            for array in made:
+            made = {t.name: aligned_empty(t.shape, t.numpy_dtype()) for t in own}
+            for array in made.values():
                 array[...] = np.zeros((), array.dtype)
-            return [*made, *bounds]
+            inputs = made
+        elif not isinstance(inputs, Mapping) and len(inputs) in (len(own), len(self._inputs)):
+            inputs = dict(zip((t.name for t in self._inputs), inputs, strict=False))
         if isinstance(inputs, Mapping):
             return {**dict(zip(self._names, bounds, strict=True)), **inputs}
-        if len(inputs) == len(self._inputs):
-            return [*inputs, *bounds]
         return inputs

@@ -44,6 +44,7 @@ from rcompiler.session.signature import (
 )
 from rcompiler.session.values import OrtValue, array_of, type_text
 from rcompiler.support.installed import require_compiler
+from rcompiler.support.random_keys import without_key
 
 _Array = np.ndarray  # a name that the path of every call looks up
 _MOST_SIZES = 16  # of an input whose value a program is compiled for
@@ -138,7 +139,8 @@ class InferenceSession:
         self._model = load_bytes(given, **options) if isinstance(given, bytes) else load(
             given, **options
         )  # fmt: skip
-        self._inputs, self._outputs = args_of(self._model.inputs), args_of(self._model.outputs)
+        self._inputs = args_of(without_key(self._model.inputs))
+        self._outputs = args_of(self._model.outputs)
         self._optional: list[NodeArg] = []
         self._metadata = ModelMetadata()
 
@@ -182,7 +184,7 @@ class InferenceSession:
         if self._model is None:
             model.hold(kept)  # what later calls compile is the model as it is now
         else:
-            self._inputs = args_of(self._model.inputs)
+            self._inputs = args_of(without_key(self._model.inputs))
             self._outputs = self._with_maps(args_of(self._model.outputs))
 
     def _with_maps(self, outputs: list[NodeArg]) -> list[NodeArg]:

@@ -229,11 +229,12 @@ class IOBinding:
         self, model: Any, arguments: Sequence[np.ndarray], given: dict[str, np.ndarray]
     ) -> None:
         """Bind where memory can be used as it lies, and note what is to be copied."""
+        # without the key of random numbers, which is none of the caller's
         usable = [array.flags.c_contiguous and array.flags.aligned for array in arguments]
         binding = model.bind()
         inputs = [
             array if fits else own
-            for array, fits, own in zip(arguments, usable, binding.inputs, strict=True)
+            for array, fits, own in zip(arguments, usable, binding.inputs, strict=False)
         ]
         outputs = []
         for tensor, own in zip(model.outputs, binding.outputs, strict=True):

@@ -38,6 +38,17 @@ def test_compile_then_run_and_verify(tool):
     assert np.load("y.npz")["output"].tobytes() == expected.tobytes()
 
 
+def test_random_numbers_are_run_and_not_verified(tool, tmp_path):
+    noisy = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) '
+        "{ n = RandomNormalLike(x) y = Add(x, n) }"
+    )
+    onnx.save(noisy, tmp_path / "noisy.onnx")
+    assert tool(rc_run.main, "noisy.onnx")[0] == 0
+    code, _, err = tool(rc_run.main, "noisy.onnx", "--verify")
+    assert code == 1 and "ONNX does not say which random numbers are right" in err
+
+
 @pytest.mark.parametrize("precision", ["bf16", "f16", "w8", "w4"])
 def test_a_precision_is_verified_and_what_it_gives_up_is_told(tool, precision):
     option = f"--precision={precision}"

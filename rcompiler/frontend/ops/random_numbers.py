@@ -1,8 +1,8 @@
 """RandomUniform, RandomNormal (and Like), Multinomial.
 
-Numbers come from a hash of the element's position and the node's seed, so that they do not depend
-on the schedule, and every run of a compiled model gives the same ones. Without the attribute seed,
-the node's name is the seed. (Bernoulli is a function of the standard.)
+Numbers are a hash of the element's position, of the node's seed and of the key of the call
+(`support.random_keys`), so that they do not depend on the schedule. Without the attribute seed, the
+node's name is the seed. (Bernoulli is a function of the standard.)
 """
 
 from __future__ import annotations
@@ -33,12 +33,28 @@ def _hash(s: Body, x: Scalar) -> Scalar:
     return x ^ s.shift_right(x, 16)
 
 
-def _uniform(s: Body, shape: Sequence[int], seed: int, dtype: str) -> Scalar:
+def _stream(ctx: Context, use: bytes = b"") -> Value:
+    """What tells the numbers of a node, in one call and for one use, from all others: uint32[]."""
+    if ctx.b.in_step:  # the loop is written out then
+        raise ctx.refuse(
+            "each iteration draws numbers of its own", "Give the loop fewer iterations"
+        )
+    seed = zlib.crc32(use, _seed(ctx))
+    key = ctx.b.random_key
+    if key is None:  # no output depends on these numbers
+        return ctx.b.constant(seed, "uint32")
+    reads = [(key, "0"), (key, "1")]
+    return ctx.b.tabulate(
+        [], "uint32", lambda s, own, call: _hash(s, _hash(s, own ^ seed) ^ call), *reads
+    )
+
+
+def _uniform(s: Body, shape: Sequence[int], stream: Scalar, dtype: str) -> Scalar:
     """A number in [0, 1) for the element of the enclosing generic over ``shape``."""
     flat = s.const(0, "index")
     for i, size in enumerate(shape):
         flat = flat * size + s.index(i)
-    bits = _hash(s, _hash(s, s.cast(flat, "uint32") ^ seed) + (seed * 0x9E3779B9 & 0xFFFFFFFF))
+    bits = _hash(s, _hash(s, s.cast(flat, "uint32") ^ stream) + stream * 0x9E3779B9)
     # 24 bits are exact in f32; a signed conversion is the cheap one.
     high = s.as_type(s.shift_right(bits, 8), "int32")
     return s.cast(high, dtype) * 2.0**-24
@@ -53,20 +69,24 @@ def _random(ctx: Context) -> Value:
     if not dtypes.is_float(dtype):
         raise ctx.refuse(f"random numbers of {dtype} are not translated", "Set dtype to float32")
     ctx.check_size(shape, dtype)
-    wide, seed = dtypes.wide(dtype), _seed(ctx)
+    wide, streams = dtypes.wide(dtype), [_stream(ctx)]
 
-    def uniform(s: Body) -> Scalar:
+    def uniform(s: Body, stream: Scalar) -> Scalar:
         low, high = ctx.attr("low", 0.0), ctx.attr("high", 1.0)
-        return s.cast(_uniform(s, shape, seed, wide) * (high - low) + low, dtype)
+        return s.cast(_uniform(s, shape, stream, wide) * (high - low) + low, dtype)
 
-    def normal(s: Body) -> Scalar:
+    def normal(s: Body, stream: Scalar, turns: Scalar) -> Scalar:
         """The Box-Muller transform of two uniform numbers."""
-        radius = s.sqrt(s.log(1.0 - _uniform(s, shape, seed, wide)) * -2.0)
-        angle = _uniform(s, shape, zlib.crc32(b"angle", seed), wide) * (2 * math.pi)
+        radius = s.sqrt(s.log(1.0 - _uniform(s, shape, stream, wide)) * -2.0)
+        angle = _uniform(s, shape, turns, wide) * (2 * math.pi)
         deviate = radius * s.cos(angle)
         return s.cast(deviate * ctx.attr("scale", 1.0) + ctx.attr("mean", 0.0), dtype)
 
-    return ctx.b.tabulate(shape, dtype, uniform if "Uniform" in ctx.op else normal)
+    is_normal = "Normal" in ctx.op
+    if is_normal:
+        streams.append(_stream(ctx, b"angle"))
+    reads = [(stream, "") for stream in streams]
+    return ctx.b.tabulate(shape, dtype, normal if is_normal else uniform, *reads)
 
 
 @lowering("Multinomial")
@@ -78,7 +98,7 @@ def _multinomial(ctx: Context) -> Value:
     if x.rank != 2 or not x.size or count < 1 or dtype not in ("int32", "int64"):
         raise ctx.shape_error("the input is [batch, classes], the result int32 or int64")
     batch, classes = x.shape
-    wide, seed = "float32", _seed(ctx)
+    wide = "float32"
     x = b.cast(x, wide)
     top = b.reduce(x, [1], float("-inf"), lambda s, a, acc: s.maximum(acc, a), keepdims=True)
     weights = b.elementwise(lambda s, a, m: s.exp(a - m), x, top)
@@ -87,11 +107,11 @@ def _multinomial(ctx: Context) -> Value:
         [batch, classes],
     )
 
-    def body(s: Body, reached: Scalar, total: Scalar, acc: Scalar) -> Scalar:
-        draw = _uniform(s, [batch, count], seed, wide) * total
+    def body(s: Body, reached: Scalar, total: Scalar, stream: Scalar, acc: Scalar) -> Scalar:
+        draw = _uniform(s, [batch, count], stream, wide) * total
         # The last class is drawn also when rounding puts the draw on the total.
         passed = (reached <= draw) & (s.index(2) < classes - 1)
         return acc + s.cast(passed, dtype)
 
-    reads = [(sums, "d0, d2"), (sums, f"d0, {classes - 1}")]
+    reads = [(sums, "d0, d2"), (sums, f"d0, {classes - 1}"), (_stream(ctx), "")]
     return b.fold(reads, [batch, count], dtype, 0, "ppr", body)

@@ -13,6 +13,7 @@ from rcompiler.runtime.gpu.dlpack import ForeignArray
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.runtime.gpu.resident import Bases, Resident
 from rcompiler.runtime.state import HeldState
+from rcompiler.support.random_keys import RANDOM_KEY, next_key
 
 
 class GpuBinding(Staying):
@@ -51,6 +52,11 @@ class GpuBinding(Staying):
         graph, bases = resident.capture(*self._with(*self._state))
         self._graph, self._bases, self._driver = graph, bases, driver
         pairs = zip(parameters, inputs, strict=True)
+        self._keys = [  # of random numbers, that are not the caller's
+            array
+            for parameter, array in zip(parameters, inputs, strict=True)
+            if parameter.tensor.name == RANDOM_KEY and isinstance(array, DeviceArray)
+        ]
         self._indices = [(p, i.address) for p, i in pairs if p.indices is not None]
         weakref.finalize(self, _drop, driver, graph, bases)
 
@@ -66,6 +72,8 @@ class GpuBinding(Staying):
             self._check()
             for parameter, address in self._indices:
                 check_range(self._driver, parameter, address)
+            for key in self._keys:
+                key.write(next_key())
             if self._held is None:
                 self._resident.replay(self._graph, self._bases)
             else:

@@ -26,6 +26,7 @@ from rcompiler.runtime.outputs import Outputs, named
 from rcompiler.runtime.sessions import Stateful
 from rcompiler.runtime.sized_arguments import SizedCall
 from rcompiler.runtime.state import HeldState, State
+from rcompiler.support.random_keys import RANDOM_KEY
 
 Arguments = Sequence[object] | Mapping[str, object]
 
@@ -362,6 +363,9 @@ class GpuExecutable(HeldModel, Stateful):
         """The arrays that a caller binds."""
         found: list[DeviceArray | ForeignArray] = []
         for parameter, value in zip(self._parameters, given, strict=True):
+            if parameter.tensor.name == RANDOM_KEY and not isinstance(value, ForeignArray):
+                found.append(DeviceArray(self._device(), parameter.shape, parameter.dtype))
+                continue
             if not isinstance(value, ForeignArray):
                 raise ShapeError(
                     f"bind: input '{parameter.tensor.name}' lies on the host; bind an array on the "
