@@ -20,7 +20,7 @@ from rcompiler.driver.isolate import space_is_scarce
 from rcompiler.driver.warm_start import WarmStart
 from rcompiler.errors import CompilerError, DeviceError
 from rcompiler.model import Model
-from rcompiler.options import Build, Kernels, Precision, RollerPolicy, Roots, Tune
+from rcompiler.options import Build, Denormals, Kernels, Precision, RollerPolicy, Roots, Tune
 from rcompiler.support import installed
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def compile_onnx(
     tune_budget: float | None = None,
     roots: Roots = "auto",
     precision: Precision = "f32",
+    denormals: Denormals = "keep",
     machine_code: bool = True,
     deterministic: bool = True,
     cache: str | os.PathLike[str] | bool | None = None,
@@ -134,6 +135,9 @@ def compile_onnx(
             AVX512_BF16 where there, and else, like f16, as f32. "w8" and "w4" (on CPUs): the
             weights of MatMul and Gemm have 8 or 4 bits in blocks of 32 with a scale each; the
             report says what that does to those of each operator.
+        denormals: on a CPU, "zero" takes denormal numbers (of f32 those below 1.2e-38) for zeros
+            where kernels compute with them, as operands and as results; CPUs take up to a hundred
+            times as long with them. "keep" takes them as they are. A file knows which it is.
         machine_code: for a GPU, the artifact carries machine code beside the PTX where ptxas is
             found (its version is in the provenance), so that drivers need not compile; without it
             the report has no registers and spills. Of AMD, an object beside the assembly.

@@ -21,6 +21,7 @@ CpuPrecision = Literal["f32", "f16", "bf16", "w8", "w4"]
 Precision = Literal[GpuPrecision, CpuPrecision]
 Memory = Literal["auto", "reuse", "apart"]
 Build = Literal["all", "largest"]
+Denormals = Literal["keep", "zero"]
 Roots = Literal["auto", "direct", "winograd2", "winograd4"]
 
 DEFAULT = "default"  # the name of the device record of this machine that is not measured
@@ -30,6 +31,7 @@ _CHOICES = {
     "roller_policy": RollerPolicy,
     "memory": Memory,
     "precision": Precision,
+    "denormals": Denormals,
 }
 
 
@@ -138,6 +140,7 @@ class CompileOptions:
         roots: algorithm of 3x3 convolutions.
         precision: what the factors of products of f32 are rounded to before they are multiplied;
             "f32": they are not; "w8", "w4": the weights alone, to so many bits in blocks.
+        denormals: whether kernels of a CPU take denormal numbers for zeros.
         machine_code: for a GPU, assemble it ahead of time, for NVIDIA where ptxas is found.
         memory: how temporary tensors get their bytes, see `rammer.schedule`.
         bounds: what is counted at run time, by the name of a result: the most that there is room
@@ -164,6 +167,7 @@ class CompileOptions:
     or_wave: bool = False
     memory: Memory = "auto"
     bounds: tuple[tuple[str, int], ...] = ()
+    denormals: Denormals = "keep"
 
     @property
     def weight_bits(self) -> int | None:

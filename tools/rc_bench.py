@@ -199,6 +199,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shapes", action="append", default=[], metavar="NAME=DIMS", help="as for rc-compile"
     )
+    parser.add_argument("--denormals", metavar="WHAT", help="keep or zero, as for rc-compile")
     parser.set_defaults(precision=None)  # of GPUs, which are not measured here
 
 

@@ -21,7 +21,7 @@ from rcompiler.codegen.link import link
 from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.model import Device
 from rcompiler.device.target import is_host, name_of
-from rcompiler.driver import kernel_code
+from rcompiler.driver import denormal_weights, kernel_code
 from rcompiler.driver.artifact_notes import describe
 from rcompiler.driver.collector import COLLECTOR
 from rcompiler.driver.cpu_image import CpuGeneration
@@ -196,11 +196,19 @@ class Compilation:
     def _parsed(self, imported: Imported, context: ir.Context) -> ir.Module:
         """S1."""
         module = imported.parse(context)
-        self._notes = imported.notes
+        self._notes = *imported.notes, *self._of_denormals(imported)
         # as it was parsed: its locations name the rOperators
         self._texts.add("linalg", imported.module_text)
         kernel_code.prepare(module)
         return module
+
+    def _of_denormals(self, imported: Imported) -> Iterator[str]:
+        if not self._base.is_cpu:
+            return
+        if self._options.denormals == "zero":
+            yield "denormal numbers are taken for zeros"
+        elif (note := denormal_weights.note_of(imported.constants.values())) is not None:
+            yield note
 
     def _from_linalg(
         self, module: ir.Module, schedulers: Sequence[CompileOptions]
@@ -397,6 +405,7 @@ class Compilation:
             checks=tuple(IndexCheck(*_range(i), i.says) for _, i in _told(tables.checks)),
             states=tuple(State(s.input, s.output, s.in_place) for s in tables.states),
             arena_bytes=tables.memory()[0],
+            flushes=scheduler.denormals == "zero",
             constants=weights.constants,
             storage=weights.storage,
             target=machine.name,

@@ -38,6 +38,7 @@ from rcompiler.options import (
     Build,
     CompileOptions,
     CpuPrecision,
+    Denormals,
     GpuPrecision,
     Kernels,
     Precision,
@@ -91,6 +92,7 @@ def compiled(
     tune_budget: float | None,
     roots: Roots,
     precision: Precision,
+    denormals: Denormals,
     machine_code: bool,
     cache: str | os.PathLike[str] | bool | None,
     progress: Progress | None,
@@ -112,10 +114,12 @@ def compiled(
         precision=precision,
         machine_code=machine_code,
         or_wave=policy is None,
+        denormals=denormals,
         bounds=bounds,  # type: ignore[arg-type]  # checked there
     )
     targets = cpu_targets(target) if isinstance(target, str) else [target]
     conflicts.of_targets(targets, tune)
+    conflicts.of_denormals(targets, denormals)
     model = proto = load(model)
     if packed is not None:
         conflicts.of_packed(targets, tune, state, build)

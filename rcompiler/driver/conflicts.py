@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from rcompiler.driver.host import target_device
 from rcompiler.errors import CompilerError
 from rcompiler.frontend.size_sets import SizeSets
-from rcompiler.options import Build, Tune, checked_build
+from rcompiler.options import Build, Denormals, Tune, checked_build
 
 State = Mapping[str, str] | None
 _PLANS = ("warmup", "online")  # they tune whole plans
@@ -45,6 +45,15 @@ def of_targets(targets: Sequence[str], tune: Tune) -> None:
         raise CompilerError(
             f"tune={tune!r} measures for one target, and {','.join(targets)!r} are {len(targets)}; "
             "leave it out, or compile for each alone"
+        )
+
+
+def of_denormals(targets: Sequence[str], denormals: Denormals) -> None:
+    """What has no such switch."""
+    if denormals == "zero" and any(target_device(target).kind != "cpu" for target in targets):
+        raise CompilerError(
+            f"denormals={denormals!r} is for CPUs: GPUs take no longer with denormal numbers than "
+            "with others; leave it out"
         )
 
 

@@ -87,6 +87,7 @@ class Artifact(Writable):
         checks: of indices that the model computes; external bases behind those.
         states: what calls leave for one another: of each the input that has its last value and the
             output of its next one, in the order of the inputs.
+        flushes: its kernels take denormal numbers for zeros. On CPUs.
         storage: which of the constants a file does not have, because a load makes them.
         levels: of a model for several CPUs what each level of it needs, the best first, this one
             among them; else none.
@@ -113,6 +114,7 @@ class Artifact(Writable):
     checks: tuple[IndexCheck, ...] = ()
     counts: tuple[Symbol, ...] = ()
     states: tuple[State, ...] = ()
+    flushes: bool = False
     storage: Storage = field(default_factory=Storage)
     levels: tuple[Needs, ...] = ()
     others: tuple[Level, ...] = ()
@@ -313,6 +315,8 @@ class Artifact(Writable):
             ]
         if self.counts:
             header["counts"] = [[s.name, s.low, s.high] for s in self.counts]
+        if self.flushes:
+            header["flushes"] = 1
         if self.states:
             header["states"] = [[s.input, s.output, int(s.in_place)] for s in self.states]
         return header
@@ -527,6 +531,7 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray], kept: Storage) -> t
             for first, last, *texts in header.get("checks", [])
         ),
         counts=counts,
+        flushes=bool(integer(header.get("flushes", 0))),
         constants=sections[WEIGHTS],
         states=tuple(
             State(integer(read), integer(written), bool(integer(over)))

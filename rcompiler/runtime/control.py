@@ -35,6 +35,7 @@ BASES = THREADS + 13  # address of the base addresses of this launch, set by the
 FPU = THREADS + 2 * LINE
 WORDS = THREADS + 3 * LINE
 
+FPU_FLUSH = 0x8040  # of MXCSR: denormal operands and results are zeros
 FPU_PLAIN = 0x1F80  # of MXCSR: round to nearest, keep denormal numbers, interrupt nothing
 
 LOOK = 64  # pauses after which a waiter first looks whether it is in another EU's way

@@ -28,7 +28,7 @@ from rcompiler.runtime.sessions import Stateful
 from rcompiler.runtime.sized_arguments import SizedCall
 from rcompiler.runtime.sized_buffers import SizedBuffers
 from rcompiler.runtime.state import HeldState, State
-from rcompiler.runtime.thread_schedule import combine
+from rcompiler.runtime.thread_schedule import ThreadSchedule, combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
 from rcompiler.runtime.turns import Turn, Turns
 
@@ -391,7 +391,7 @@ class _PlanOfModel:
 
     def loaded(self) -> LoadedSchedule:
         """For a team of as many threads."""
-        return LoadedSchedule(self._code, self._artifact.kernels, self._schedule)
+        return self._load(self._schedule)
 
     def team(self) -> Team:
         """Threads of its own."""
@@ -401,9 +401,12 @@ class _PlanOfModel:
         """The same on one thread."""
         if self.threads == 1:
             return self.team()
-        schedule = combine(self._artifact.programs, 1)
-        loaded = LoadedSchedule(self._code, self._artifact.kernels, schedule)
+        loaded = self._load(combine(self._artifact.programs, 1))
         return Team(self._code, loaded, self._waiting)
+
+    def _load(self, schedule: ThreadSchedule) -> LoadedSchedule:
+        flushes = self._artifact.flushes
+        return LoadedSchedule(self._code, self._artifact.kernels, schedule, flushes=flushes)
 
     def serving(self) -> Team:
         """One that runs on one thread while that is faster."""

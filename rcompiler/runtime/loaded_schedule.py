@@ -18,7 +18,7 @@ from rcompiler.runtime.thread_schedule import Stream, ThreadSchedule
 _WORD = 8
 _PAGE = 4096
 # Words of the control block that name a schedule.
-_OWN = np.array([at.STREAMS, at.KERNELS, at.EVENTS, at.TOTALS, at.OPERANDS, at.WORKSPACE])
+_OWN = np.array([at.STREAMS, at.KERNELS, at.EVENTS, at.TOTALS, at.OPERANDS, at.WORKSPACE, at.FPU])
 
 
 class LoadedSchedule:
@@ -33,9 +33,17 @@ class LoadedSchedule:
     """
 
     def __init__(
-        self, code: LoadedImage, kernels: Sequence[KernelEntry], schedule: ThreadSchedule
+        self,
+        code: LoadedImage,
+        kernels: Sequence[KernelEntry],
+        schedule: ThreadSchedule,
+        *,
+        flushes: bool = False,
     ) -> None:
-        """Raises ArtifactError where a kernel is not in the image, DeviceError for no memory."""
+        """flushes: its kernels take denormal numbers for zeros.
+
+        Raises ArtifactError where a kernel is not in the image, DeviceError for no memory.
+        """
         self.schedule, self._code = schedule, code
         self.events = arena(max(1, len(schedule.events)) * at.LINE * _WORD, "events").view(np.int64)
         self._totals = np.array([*schedule.totals, 0], np.int64)
@@ -51,7 +59,8 @@ class LoadedSchedule:
         # what `write` and `reset` take at each launch of models that take turns
         self._counters = self.events.reshape(-1, at.LINE)[: len(self._totals) - 1, 0]
         read = (self._stream_table, self._kernel_table, self.events, self._totals)
-        own = [*map(address, read), schedule.operands, self.workspace]
+        fpu = at.FPU_FLUSH if flushes else 0
+        own = [*map(address, read), schedule.operands, self.workspace, fpu]
         self._own = np.array(own, np.int64)
 
     def stream(self, piece: Stream) -> np.ndarray:

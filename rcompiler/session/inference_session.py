@@ -132,9 +132,14 @@ class InferenceSession:
         if self._sizes:
             sizes = ", ".join(self._sizes)
             raise ShapeError(f"a compiled model has no open dimensions to fix ({sizes})")
-        threads = self._settings._compiling().get("eus")
-        if len(self._settings._compiling()) > bool(threads):
-            notes.append("graph_optimization_level changes nothing: the model is compiled")
+        asked = self._settings._compiling()
+        threads = asked.get("eus")
+        for name, option in (
+            ("graph_optimization_level", "fusion"),
+            ("session.set_denormal_as_zero", "denormals"),
+        ):
+            if option in asked:
+                notes.append(f"{name} changes nothing: the model is compiled")
         options = {"eus": threads} | options if threads else options
         self._model = load_bytes(given, **options) if isinstance(given, bytes) else load(
             given, **options

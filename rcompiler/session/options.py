@@ -6,6 +6,7 @@ What has a meaning here is done; all else is accepted, and noted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -77,6 +78,7 @@ _RUN: dict[str, tuple[Any, str]] = {
 _OURS = {
     "rcompiler.ranges": ("ranges", range(2)),
     "rcompiler.keep_bytes": ("keep_bytes", range(1, 1 << 62)),
+    "session.set_denormal_as_zero": ("denormals", range(2)),
 }
 
 
@@ -141,7 +143,8 @@ class SessionOptions(_Options):
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Keep an entry. "rcompiler.ranges" ("0" or "1") and "rcompiler.keep_bytes" are those of
-        `InferenceSession`; the session notes all others, which have no meaning here.
+        `InferenceSession`, "session.set_denormal_as_zero" is `denormals` of `compile_onnx`; the
+        session notes all others, which have no meaning here.
 
         Args:
             key, value: text.
@@ -185,7 +188,7 @@ class SessionOptions(_Options):
             name, numbers = _OURS[key]
             if not value.isdigit() or int(value) not in numbers:
                 raise CompilerError(f"entry {key!r} is {value!r}: give {_said(numbers)}")
-            found[name] = bool(int(value)) if name == "ranges" else int(value)
+            found[name] = bool(int(value)) if len(numbers) == 2 else int(value)
         return found
 
     def _sized(self) -> dict[str, int]:
@@ -199,6 +202,8 @@ class SessionOptions(_Options):
         options: dict[str, Any] = {"eus": threads} if threads else {}
         if level == GraphOptimizationLevel.ORT_DISABLE_ALL:
             options |= {"fusion": False, "normalise": False}
+        if self._kept().get("denormals"):
+            options["denormals"] = "zero"
         return options
 
 
@@ -245,6 +250,9 @@ def given_options(options: Any, kind: type[_T]) -> _T:
     for name in kind._known:
         if hasattr(options, name):
             setattr(made, name, getattr(options, name))
+    for key in _OURS:
+        with suppress(Exception):  # onnxruntime raises where there is no such entry
+            made.__dict__["_entries"][key] = options.get_session_config_entry(key)
     return made
 
 
