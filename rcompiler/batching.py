@@ -22,10 +22,10 @@ import numpy as np
 from rcompiler.bucketed import BucketedModel
 from rcompiler.errors import BusyError, CompilerError, RangeError, ShapeError
 from rcompiler.model import CompiledModel
-from rcompiler.runtime.line import PerProcess
 from rcompiler.runtime.memory import aligned_empty
 from rcompiler.runtime.outputs import Outputs, named
 from rcompiler.support.random_inputs import random_inputs
+from rcompiler.support.this_process import PerProcess
 
 Runs = CompiledModel | BucketedModel
 

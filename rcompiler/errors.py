@@ -95,7 +95,8 @@ class DeviceError(CompilerError):
 
 
 class BusyError(CompilerError):
-    """A call that no instance of a pool was free for in time."""
+    """A call that no instance of a pool was free for in time; or one by a signal handler or a
+    finaliser whose thread is inside a call of the same model, and would wait for itself."""
 
 
 class TooManyBlocks(DeviceError):

@@ -33,6 +33,7 @@ from rcompiler.frontend.size_sets import Interval, SizeSets, binding_of
 from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.growing_block import GrowingBlock
+from rcompiler.support.this_process import this_process
 from rcompiler.support.workers import Worker, WorkerDied
 
 _WORKER = "rcompiler.driver.program_worker"
@@ -99,7 +100,7 @@ class WorkerBuilder:
         self._symbols, self._bindings = sizes.symbols, [*sizes.bindings]
         self._known, self._block = known, block
         self._constants, self._storage = first.constants, first.storage
-        self._owner, self._lock = os.getpid(), threading.Lock()
+        self._owner, self._lock = this_process(), threading.Lock()
         self._worker: Worker | None = None
         self._stopped, self._busy = False, False
         self._file = _written(programs)
@@ -180,7 +181,7 @@ class WorkerBuilder:
 
     def stop(self) -> None:
         """As of `growth.Builder`."""
-        if self._owner != os.getpid():
+        if self._owner != this_process():
             return
         with self._lock:
             self._stopped, worker, self._worker = True, self._worker, None
@@ -193,7 +194,7 @@ class WorkerBuilder:
 
     def forget(self) -> None:
         """As of `growth.Builder`; the file is open in the child, too."""
-        self._owner, self._lock = os.getpid(), threading.Lock()
+        self._owner, self._lock = this_process(), threading.Lock()
         worker, self._worker, self._busy = self._worker, None, False
         if worker is not None:
             worker.abandon()

@@ -3,12 +3,11 @@ there are `ranges`, for others that come next."""
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import count
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,10 @@ from rcompiler.driver.model_source import ModelSource
 from rcompiler.driver.ranges import Ranges
 from rcompiler.driver.size_guess import Sizes
 from rcompiler.errors import CompilerError, DeviceError, RecompiledWarning
+from rcompiler.runtime.call_lock import CallLock
 from rcompiler.support.declaration import DeclaredTensor
 from rcompiler.support.random_keys import without_key
+from rcompiler.support.this_process import this_process
 
 Feeds = Mapping[str, np.ndarray]
 Key = tuple[Any, ...]
@@ -99,8 +100,8 @@ class ByShape:
 
     def _begin(self) -> None:
         """Locks of this process: a forked child has those of its parent's threads."""
-        self._owner = os.getpid()
-        self._lock, self._compiling = Lock(), Lock()
+        self._owner = this_process()
+        self._lock, self._compiling = RLock(), CallLock()
 
     @property
     def notes(self) -> Sequence[str]:
@@ -179,7 +180,7 @@ class ByShape:
         Args:
             feeds: as of `seen`.
         """
-        if self._owner != os.getpid():
+        if self._owner != this_process():
             self._begin()
         if self.ranges is None or (sizes := self._sizes(feeds)) is None:
             return None
@@ -189,7 +190,7 @@ class ByShape:
     def _found(self, feeds: Feeds) -> Ready:
         """The same, where nothing is there: it waits for what is built just now, or compiles."""
         sizes = None if self.ranges is None else self._sizes(feeds)
-        with self._compiling:  # calls of programs that are there go on
+        with self._compiling.alone():  # calls of programs that are there go on
             if (ready := self.seen(feeds)) is not None:
                 return ready
             self._check_open()

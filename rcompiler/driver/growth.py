@@ -6,7 +6,6 @@ something is to be built. Who builds is behind `Builder`.
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 import weakref
@@ -18,6 +17,7 @@ from typing import Literal, Protocol
 from rcompiler.errors import CompilerError, DeviceError, FailedBuildWarning
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.family import Family, Interval, smallest
+from rcompiler.support.this_process import this_process
 
 _JOIN_S = 5.0  # that closing waits for the thread
 
@@ -101,7 +101,7 @@ class Growth:
 
     def _begin(self, queue: Sequence[int]) -> None:
         """Nobody builds in this process yet."""
-        self._owner = os.getpid()
+        self._owner = this_process()
         self._changed = threading.Condition()
         self._queue = deque(queue)
         self._building: int | None = None
@@ -109,7 +109,7 @@ class Growth:
 
     def _of_this_process(self) -> None:
         """A forked child has no thread, and locks that one of its parent's may have held."""
-        if self._owner != os.getpid():
+        if self._owner != this_process():
             self._builder.forget()
             building = [] if self._building is None else [self._building]
             self._begin([*building, *self._queue])
@@ -254,7 +254,7 @@ class Growth:
 
     def stop(self) -> None:
         """Build no more: a build that runs is ended, and waited for some seconds. Idempotent."""
-        if self._owner != os.getpid():
+        if self._owner != this_process():
             return  # what runs is the parent's
         with self._changed:
             self._queue.clear()

@@ -3,7 +3,6 @@
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from os import getpid
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from rcompiler.runtime.state import HeldState, State
 from rcompiler.runtime.thread_schedule import ThreadSchedule, combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
 from rcompiler.runtime.turns import Turn, Turns
+from rcompiler.support.this_process import this_process
 
 _Array = np.ndarray  # a name that the path of every call looks up
 
@@ -142,10 +142,10 @@ class Executable(HeldModel, Stateful):
             self._launcher = Launcher(plan.serving)
             return
         all_plans = [plan, *map(paced, others)]
-        owner = getpid()
+        owner = this_process()
 
         def make() -> Team:
-            if getpid() != owner:  # a child explores nothing: its parent does
+            if this_process() != owner:  # a child explores nothing: its parent does
                 return all_plans[plans.chooser.serving].serving()
             return serve_plans(all_plans, plans.chooser, artifact, wait_limit_s)
 

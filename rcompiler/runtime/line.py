@@ -6,28 +6,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from os import getpid
-from typing import Generic, TypeVar
 
 from rcompiler.errors import BusyError, DeviceError
-
-_T = TypeVar("_T")
-
-
-class PerProcess(Generic[_T]):
-    """One object for each process: a forked child has none of its parent's threads, and cannot know
-    what they held.
-    """
-
-    def __init__(self, make: Callable[[], _T]) -> None:
-        self._make = make
-        self._made: dict[int, _T] = {}
-
-    def get(self) -> _T:
-        """That of this process."""
-        pid = getpid()
-        # setdefault is atomic: two threads of a new child agree on one
-        return self._made.get(pid) or self._made.setdefault(pid, self._make())
+from rcompiler.support.this_process import PerProcess
 
 
 class _Waiting:
@@ -44,7 +25,7 @@ class _State:
     """What threads of one process hold and wait for."""
 
     def __init__(self, count: int) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # also for a call of a signal handler, inside of one
         self.free = [*range(count)][::-1]
         self.waiting: deque[_Waiting] = deque()
         self.holders: dict[int, tuple[str, float]] = {}  # name of the thread, and since when
@@ -173,4 +154,4 @@ class Line:
         )
 
 
-__all__ = ["Line", "PerProcess"]
+__all__ = ["Line"]

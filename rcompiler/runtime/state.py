@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from os import getpid
 from typing import Any, Protocol
 
 import numpy as np
 
 from rcompiler.errors import DeviceError, ShapeError
 from rcompiler.runtime.arguments import Parameter
+from rcompiler.runtime.call_lock import CallLock, nested
 from rcompiler.runtime.closing import Staying
 from rcompiler.runtime.memory import address, arena
 from rcompiler.runtime.program import Tensor
+from rcompiler.support.this_process import PerProcess, this_process
 
 
 class StateArray(Protocol):
@@ -98,15 +99,14 @@ class State(Staying, Mapping[str, np.ndarray]):
         self._new = new
         self._last = [new(p) for p in parameters]
         self._spare: list[StateArray | None] = [None] * len(parameters)
-        self._locks: dict[int, threading.RLock] = {}  # by process, as of `Launcher`
+        self._locks = PerProcess(CallLock)
         self._writing: int | None = None  # the process whose call may be writing to it
         self.reset()
 
     @property
     def _lock(self) -> threading.RLock:
         """Held while a call runs. A forked child has no part in those of its parent."""
-        pid = getpid()
-        return self._locks.get(pid) or self._locks.setdefault(pid, threading.RLock())
+        return self._locks.get().lock
 
     def __getitem__(self, name: str) -> np.ndarray:
         """A copy of a value.
@@ -174,6 +174,7 @@ class State(Staying, Mapping[str, np.ndarray]):
             self._number(name)
             given[name] = self._parameters[name].take(value)[0]
         with self._lock:
+            self._check_alone()
             for name, array in zip(self._parameters, self._last, strict=True):
                 if name in given:
                     array.write(given[name])
@@ -216,14 +217,15 @@ class State(Staying, Mapping[str, np.ndarray]):
         Raises:
             DeviceError: the state is lost, there is no memory, or as `run`.
             RangeError: a value is an index that is outside of what it leads into, or as `run`.
+            BusyError: this thread is in a call with the state already, see `call_lock`.
         """
-        with self._lock:
-            self._check()
+        with self._locks.get().alone():
+            self._check_kept()
             pairs = [self._pair(n, own) for n, own in zip(order, in_place, strict=True)]
             for parameter, (last, _) in zip(parameters, pairs, strict=True):
                 if parameter.indices is not None:
                     parameter.check_range(last.numpy())
-            self._writing = getpid() if any(in_place) else None
+            self._writing = this_process() if any(in_place) else None
             try:
                 run([last.address for last, _ in pairs], [new.address for _, new in pairs])
             except BaseException as error:
@@ -315,7 +317,16 @@ class State(Staying, Mapping[str, np.ndarray]):
         return [*self._parameters].index(name)
 
     def _check(self) -> None:
-        if self._writing not in (None, getpid()):
+        self._check_alone()
+        self._check_kept()
+
+    def _check_alone(self) -> None:
+        """A handler inside of a call would meet values of before and after it."""
+        if self._locks.get().inside:
+            raise nested()
+
+    def _check_kept(self) -> None:
+        if self._writing not in (None, this_process()):
             self.lost = "the process was forked while it ran"
         if self.lost:
             raise DeviceError(

@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from os import getpid
 from typing import NoReturn
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import DeviceError
 from rcompiler.runtime import control as at
+from rcompiler.runtime.call_lock import CallLock, nested
 from rcompiler.runtime.closing import CLOSED
 from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.loaded_schedule import LoadedSchedule
@@ -27,6 +27,7 @@ from rcompiler.runtime.memory import address, arena
 from rcompiler.runtime.post_mortem import PostMortem
 from rcompiler.runtime.run_delay import RunDelay
 from rcompiler.runtime.stamps import Stamps
+from rcompiler.support.this_process import PerProcess
 
 _WORD = 8
 _PAGE = 4096
@@ -159,11 +160,11 @@ class Team:
         return found.at_event(eu, event, expected)
 
 
-class _Process:
-    """The team of one process."""
+class _Process(CallLock):
+    """The team of one process, and the lock of its launches."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        super().__init__()
         self.team: Team | None = None
 
 
@@ -178,8 +179,8 @@ class Launcher:
         self._make = make
         self._closed = False
         self._ended = True  # the threads of a team that was closed
-        self._processes: dict[int, _Process] = {}
-        process = self._process()
+        self._processes = PerProcess(_Process)
+        process = self._processes.get()
         with process.lock:
             self._team(process)
 
@@ -192,15 +193,22 @@ class Launcher:
 
         Raises:
             DeviceError: closed, or the schedule stopped (see `Waiting.limit_s`).
+            BusyError: this thread is in here already, see `call_lock`.
         """
-        process = self._processes.get(getpid()) or self._process()
+        process = self._processes.get()
         with process.lock:
-            team = process.team or self._team(process)
-            if prepare is not None:
-                prepare(team)
-            result = team.start(bases)
-            if result:
-                team.failed(result)
+            if process.inside:
+                raise nested()
+            process.inside = True
+            try:
+                team = process.team or self._team(process)
+                if prepare is not None:
+                    prepare(team)
+                result = team.start(bases)
+                if result:
+                    team.failed(result)
+            finally:
+                process.inside = False
 
     @property
     def closed(self) -> bool:
@@ -209,34 +217,33 @@ class Launcher:
 
     def stamps(self) -> Stamps | None:
         """Of the last launch of this process, if the team is timed."""
-        process = self._process()
-        with process.lock:
+        process = self._processes.get()
+        with process.alone():
             return (process.team or self._team(process)).stamps
 
     def run_delay(self) -> RunDelay:
         """Of the threads of this process, and of the calling one."""
-        process = self._process()
-        with process.lock:
+        process = self._processes.get()
+        with process.alone():
             return RunDelay((process.team or self._team(process)).native_ids)
 
     def close(self) -> bool:
         """Stop the threads of this process. Idempotent.
 
+        By a handler inside of a call: that comes to its end, and then the threads go.
+
         Returns:
             Whether all of them have ended: nobody uses the memory of the model any more.
         """
-        process = self._process()
+        process = self._processes.get()
         with process.lock:
             self._closed = True
-            if process.team is not None:
+            if process.inside:
+                process.team, self._ended = None, False  # the call has it
+            elif process.team is not None:
                 self._ended = bool(process.team.close())
                 process.team = None
             return self._ended
-
-    def _process(self) -> _Process:
-        # setdefault is atomic: two threads of a new child agree on one lock.
-        pid = getpid()
-        return self._processes.get(pid) or self._processes.setdefault(pid, _Process())
 
     def _team(self, process: _Process) -> Team:
         if self._closed:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from os import getpid
 
 from rcompiler.runtime.loaded_schedule import LoadedSchedule
 from rcompiler.runtime.memory import arena
@@ -18,6 +17,7 @@ from rcompiler.runtime.plans import LoadedPlan
 from rcompiler.runtime.run_delay import RunDelay
 from rcompiler.runtime.stamps import Stamps
 from rcompiler.runtime.threads import Launcher, Team
+from rcompiler.support.this_process import this_process
 
 Start = Callable[[int | bytes], int]
 
@@ -74,7 +74,7 @@ class Turns:
     def _team(self) -> Team:
         most = max(self._plans, key=lambda plan: plan.threads)
         team = most.team()
-        self.teams[getpid()] = _TakenTeam(team, self._plans, self._limit_s)
+        self.teams[this_process()] = _TakenTeam(team, self._plans, self._limit_s)
         return team
 
 
@@ -91,7 +91,7 @@ class Turn:
 
     def _prepare(self, _: Team) -> None:
         """Let the next launch of this process be of this model."""
-        if (team := self._turns.teams[getpid()]).now != self._number:
+        if (team := self._turns.teams[this_process()]).now != self._number:
             team.turn(self._number)
 
     @property

@@ -15,6 +15,7 @@ import rcompiler
 from rcompiler.driver import equal_weights
 from rcompiler.errors import (
     ArtifactError,
+    BusyError,
     CompilerError,
     DeviceError,
     IgnoredOptionWarning,
@@ -421,6 +422,21 @@ def test_as_many_programs_are_kept_as_are_asked_for():
         x = np.ones((rows, 3), np.float32)
         found.run(None, {"x": x, "y": x})
     assert [model.inputs[0].shape for model in found.programs] == [(1, 3), (3, 3)]
+
+
+def test_a_call_inside_of_the_compilation_of_its_thread_is_refused():
+    """As by a signal handler: it waited for the compilation, and that for it."""
+    told = []
+    rows = np.ones((2, 3), np.float32)
+
+    def progress(*_):
+        with pytest.raises(BusyError, match="its own thread is inside a call"):
+            found.run(None, {"x": np.ones((5, 3), np.float32), "y": np.ones((5, 3), np.float32)})
+        told.append(True)
+
+    found = session(rcompiler, progress=progress)
+    found.run(None, {"x": rows, "y": rows})
+    assert told
 
 
 def test_values_that_decide_shapes_are_compiled_in(ort):

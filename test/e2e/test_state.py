@@ -14,6 +14,7 @@ import rcompiler
 from rcompiler.driver.from_schedule import schedule_artifact
 from rcompiler.errors import (
     ArtifactError,
+    BusyError,
     CompilerError,
     DeviceError,
     InvalidModel,
@@ -424,7 +425,7 @@ def test_a_child_that_was_forked_in_a_call_has_lost_the_state(monkeypatch):
     run = model.held().state.step
 
     def forked(*given):
-        monkeypatch.setattr("rcompiler.runtime.state.getpid", lambda: -1)
+        monkeypatch.setattr("rcompiler.support.this_process.getpid", lambda: -1)
         with pytest.raises(DeviceError, match="forked while it ran"):
             model.state["h"]
         model.reset()
@@ -433,6 +434,21 @@ def test_a_child_that_was_forked_in_a_call_has_lost_the_state(monkeypatch):
     state, held = model.state, model.held()
     run(held._parameters, [0], [True], forked)
     assert state.lost == ""
+
+
+def test_a_call_inside_of_a_call_with_the_state_is_refused():
+    """As by a signal handler: it would read and write what the call around it goes on with."""
+    model = compiled(IN_PLACE, {"h": "hn"})
+    run = model.held().state.step
+    state, held = model.state, model.held()
+
+    def interrupted(*_):
+        for touch in (lambda: held.step(lambda *_: None), state.reset, lambda: state["h"]):
+            with pytest.raises(BusyError):
+                touch()
+
+    run(held._parameters, [0], [True], interrupted)
+    assert not state["h"].any()
 
 
 def test_a_closed_model_keeps_its_state():

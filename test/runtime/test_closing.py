@@ -71,7 +71,7 @@ def test_memory_that_a_worker_may_still_write_to_is_kept(monkeypatch):
     """As of one that hangs in a kernel: it would write to what others have got since."""
     monkeypatch.setattr(threads, "_JOIN_S", 0.01)
     model = Executable(sm.artifact([sm.two_steps(2)]), 2)
-    _, _, (_, _, workers), _ = model._launcher._process().team.close.peek()
+    _, _, (_, _, workers), _ = model._launcher._processes.get().team.close.peek()
     come_back = threading.Event()
     workers.append(threading.Thread(target=come_back.wait, args=(60,), daemon=True))
     workers[-1].start()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from rcompiler.errors import BusyError, DeviceError
-from rcompiler.runtime.line import Line, PerProcess
+from rcompiler.runtime.line import Line
 
 PATIENCE_S = 60.0
 
@@ -174,8 +174,3 @@ def test_a_forked_child_has_all_of_them():
         assert os.waitpid(child, 0)[1] == 0
         with pytest.raises(BusyError):
             line.take(0.0)
-
-
-def test_an_object_for_each_process():
-    each = PerProcess(lambda: [os.getpid()])
-    assert each.get() is each.get() and each.get() == [os.getpid()]

@@ -98,7 +98,7 @@ def test_one_thread_keeps_the_loops_of_one_eu():
     )
     program = Program("p", (stream,), (), (("op",) * 6,))
     model = Executable(artifact(program, program))
-    (walked,) = model._launcher._process().team._shared.loaded.streams
+    (walked,) = model._launcher._processes.get().team._shared.loaded.streams
     assert len(walked) == 2 * (len(stream) - 2) + 1  # a barrier less in each program
     for _ in range(3):
         assert np.array_equal(model(X)[0], X * 64)
@@ -140,7 +140,7 @@ def test_a_hang_names_the_iteration():
         operators=(program.operators[0], program.operators[1][:-1]),
     )
     model = Executable(artifact(program), 2, wait_limit_s=0.3)
-    team = model._launcher._process().team
+    team = model._launcher._processes.get().team
     assert np.array_equal(model(X)[0], X * 2 ** (2 * TURNS + 2))
     team._shared.loaded.streams[1][:] = broken.streams[1]
     for _ in range(2):

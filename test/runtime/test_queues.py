@@ -95,8 +95,8 @@ def test_queues_beside_loops(eus: int):
     kinds = [looped_steps("a"), sm.taken_steps(4, 2, "b"), looped_steps("c")]
     for programs in (kinds, kinds[1:], kinds[:2]):
         model = Executable(sm.artifact(programs), eus, timed=True)
-        shared = model._launcher._process().team._shared
-        built = model._launcher._process().team._shared.loaded.schedule.words.copy()
+        shared = model._launcher._processes.get().team._shared
+        built = model._launcher._processes.get().team._shared.loaded.schedule.words.copy()
         names = sorted(name for p in programs for row in p.operators for name in row)
         for _ in range(20):
             assert np.array_equal(model(X)[0], sm.expected(X))
@@ -112,7 +112,7 @@ def test_queues_beside_loops(eus: int):
 def test_a_hang_in_a_queue_beside_loops_is_over_with_the_next_call():
     model = Executable(sm.artifact([looped_steps("a"), sm.taken_steps(2, 2, "b")]), 2,
                        wait_limit_s=LIMIT)  # fmt: skip
-    team = model._launcher._process().team
+    team = model._launcher._processes.get().team
     queue = team._shared.loaded.stream(team._shared.loaded.schedule.queues[1])
     assert list(queue[-3:]) == [tables.SIGNAL, 1, tables.END]
     queue[-2] = 0  # the event of the other program
@@ -143,7 +143,7 @@ def test_a_hang_names_the_queue_and_its_operator():
     """A signal that a queue sends for another event than the one that is waited for."""
     program = dataclasses.replace(sm.taken_steps(2, 2), events=("scaled", "other"))
     model = Executable(sm.artifact([program]), 2, wait_limit_s=LIMIT)
-    queues = model._launcher._process().team._shared.loaded.schedule.queues
+    queues = model._launcher._processes.get().team._shared.loaded.schedule.queues
     [place] = [p for p, op, _ in tables.instructions(queues[1].stream) if op == tables.SIGNAL]
     queues[1].stream[place + 1] = 1
     for _ in range(2):
@@ -167,7 +167,7 @@ def test_a_hang_names_who_was_to_signal():
     names = ((), ("conv1",), ("conv2",), ())
     program = Program("p", tuple(streams), ("a", "b"), names, 2)
     model = Executable(sm.artifact([program]), 2, wait_limit_s=LIMIT)
-    queues = model._launcher._process().team._shared.loaded.schedule.queues
+    queues = model._launcher._processes.get().team._shared.loaded.schedule.queues
     queues[1].stream[1] = queues[2].stream[1] = 1  # event b, which the last queue signals
     with pytest.raises(DeviceError) as caught:
         model(X)

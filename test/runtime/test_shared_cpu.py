@@ -134,7 +134,7 @@ def test_a_waiter_spins_while_nobody_needs_its_cpu(mine, other):
 def test_an_eu_says_where_it_works_and_that_it_is_done():
     model = Executable(sm.artifact([sm.two_steps(2)]), 2)
     model(np.ones(sm.N, np.float32))
-    units = model._launcher._process().team._shared.units
+    units = model._launcher._processes.get().team._shared.units
     assert 0 < units[0, control.CPU] <= os.cpu_count()  # the caller's, which goes on
     assert units[1, control.CPU] == 0
 
@@ -146,7 +146,7 @@ def test_threads_that_share_a_cpu_finish(sync, eus):
     x = np.ones(sm.N, np.float32)
     known = {thread.ident for thread in threading.enumerate()}
     model = Executable(sm.artifact([sm.two_steps(eus, sync)]), eus)
-    shared = model._launcher._process().team._shared
+    shared = model._launcher._processes.get().team._shared
     shared.control[[control.SPIN, control.YIELDS]] = ENDLESS, 0
     workers = [t.native_id for t in threading.enumerate() if t.ident not in known]
     assert len(workers) == eus - 1

@@ -45,7 +45,7 @@ def test_a_lost_signal_is_reported_and_the_next_call_is_right():
     program = dataclasses.replace(sm.two_steps(2), events=("scaled", "other"))
     model = Executable(sm.artifact([program]), 2, wait_limit_s=LIMIT)
     assert np.array_equal(model(X)[0], sm.expected(X))
-    stream = model._launcher._process().team._shared.loaded.schedule.streams[1]
+    stream = model._launcher._processes.get().team._shared.loaded.schedule.streams[1]
     (place,) = [at for at, op, _ in instructions(stream) if op == control.SIGNAL]
     stream[place + 1] = 1  # EU 1 signals the other event instead
     with pytest.raises(DeviceError) as caught:
@@ -58,7 +58,7 @@ def test_a_lost_signal_is_reported_and_the_next_call_is_right():
 
 def test_an_eu_that_misses_a_barrier_is_reported():
     model = Executable(sm.artifact([sm.two_steps(2, "barrier")]), 2, wait_limit_s=LIMIT)
-    stream = model._launcher._process().team._shared.loaded.schedule.streams[1]
+    stream = model._launcher._processes.get().team._shared.loaded.schedule.streams[1]
     (place,) = [at for at, op, _ in instructions(stream) if op == control.BARRIER_OP]
     stream[place] = control.END
     with pytest.raises(DeviceError, match="EU 0.*waits for 1 more EU.s. at a barrier"):
@@ -77,7 +77,7 @@ def test_after_a_barrier_that_failed_the_next_ones_are_waited_at():
     ]  # fmt: skip
     program = Program("p", tuple(streams), (), (("mul", "add"), ("slow", "mul", "add")))
     model = Executable(sm.artifact([program]), 2, wait_limit_s=LIMIT)
-    stream = model._launcher._process().team._shared.loaded.schedule.streams[1]
+    stream = model._launcher._processes.get().team._shared.loaded.schedule.streams[1]
     (place,) = [at for at, op, _ in instructions(stream) if op == control.BARRIER_OP]
     stream[place] = control.END
     with pytest.raises(DeviceError, match="at a barrier"):
@@ -89,7 +89,7 @@ def test_after_a_barrier_that_failed_the_next_ones_are_waited_at():
 
 def test_a_worker_that_never_comes_back_breaks_the_model():
     model = Executable(sm.artifact([sm.two_steps(2)]), 2, wait_limit_s=LIMIT)
-    team = model._launcher._process().team
+    team = model._launcher._processes.get().team
     team.close()  # the workers are gone, as if their threads had died
     for _ in range(2):
         with pytest.raises(DeviceError, match="a worker never came back, so load the model again"):
@@ -106,7 +106,7 @@ def test_progress_of_others_is_not_a_hang():
     streams = (sm.stream_of(*many, ("signal", 0)), sm.stream_of(("wait", 0, 1)))
     program = Program("p", streams, ("done",), (("op",) * len(many), ()))
     model = Executable(sm.artifact([program]), 2, wait_limit_s=0.1)
-    model._launcher._process().team._shared.control[control.SLICE] = 200_000
+    model._launcher._processes.get().team._shared.control[control.SLICE] = 200_000
     assert np.array_equal(model(X)[0], 2 * X)
 
 

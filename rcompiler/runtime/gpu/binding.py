@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 
 from rcompiler.runtime.arguments import Parameter
+from rcompiler.runtime.call_lock import CallLock
 from rcompiler.runtime.closing import Staying
 from rcompiler.runtime.gpu.arrays import DeviceArray, check_range
 from rcompiler.runtime.gpu.dlpack import ForeignArray
@@ -34,7 +34,7 @@ class GpuBinding(Staying):
         self,
         resident: Resident,
         driver: Driver,
-        lock: threading.Lock,
+        lock: CallLock,
         check: Callable[[], None],
         parameters: Sequence[Parameter],
         inputs: Sequence[DeviceArray | ForeignArray],
@@ -68,7 +68,7 @@ class GpuBinding(Staying):
             RangeError: an index in an input, or one that the model computes, is outside of what it
                 leads into.
         """
-        with self._lock:
+        with self._lock.alone():
             self._check()
             for parameter, address in self._indices:
                 check_range(self._driver, parameter, address)
@@ -114,7 +114,7 @@ class GpuBinding(Staying):
             self._read_state(last, new)
             found.append(self._resident.timed(self._graph, self._bases, calls))
 
-        with self._lock:
+        with self._lock.alone():
             self._check()
             if self._held is None:
                 timed()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from rcompiler.errors import ArtifactError, DeviceError, ShapeError
 from rcompiler.runtime.arguments import Parameter, arrange, call_arguments, parameters
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.call_lock import CallLock
 from rcompiler.runtime.gpu.arrays import DeviceArray, check_range, on_device, raw
 from rcompiler.runtime.gpu.binding import GpuBinding
 from rcompiler.runtime.gpu.dlpack import ForeignArray
@@ -119,7 +119,7 @@ class GpuExecutable(HeldModel, Stateful):
         self._driver: Driver | None = None
         self._function: Any = None
         self._loaded: Resident | None = None
-        self._lock = threading.Lock()
+        self._lock = CallLock()
         self._closed = False
 
     def __call__(self, *args: object, **kwargs: object) -> Outputs[np.ndarray]:
@@ -164,7 +164,7 @@ class GpuExecutable(HeldModel, Stateful):
         if self._sized is not None:
             values, layout = self._sized.take_all(values)
         given = self._take(values)
-        with self._lock:
+        with self._lock.alone():
             loaded = self._ready()
             self._launch(loaded, held, self._places(loaded, given), loaded.outputs)
             pairs = zip(self._new, loaded.outputs, strict=True)
@@ -195,7 +195,7 @@ class GpuExecutable(HeldModel, Stateful):
                 "are of their bounds; call the model, or bind it"
             )
         given, held = self._take(call_arguments(self.inputs, args, kwargs)), self._own()
-        with self._lock:
+        with self._lock.alone():
             loaded = self._ready()
             made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._results]
             places = self._places(loaded, given)
@@ -216,7 +216,7 @@ class GpuExecutable(HeldModel, Stateful):
             held.step(lambda last, new: loaded.launch([*inputs, *last], [*outputs, *new]))
 
     def held(self) -> HeldState:
-        with self._lock:
+        with self._lock.alone():
             self._ready()
             if self._held is None:
                 device = self._device()
@@ -232,7 +232,7 @@ class GpuExecutable(HeldModel, Stateful):
             return self._held
 
     def hold(self, held: HeldState) -> None:
-        with self._lock:
+        with self._lock.alone():
             self._held = held
 
     def reaches(self, held: HeldState) -> bool:
@@ -288,7 +288,7 @@ class GpuExecutable(HeldModel, Stateful):
             named = inputs if isinstance(inputs, Mapping) else {}
             listed = () if named else list(inputs)
             given = self._take(arrange(self.inputs, listed, named, "input"))
-        with self._lock:
+        with self._lock.alone():
             loaded = self._ready()
             read = self._new_inputs() if given is None else self._bound(given)
             made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._results]
@@ -311,11 +311,11 @@ class GpuExecutable(HeldModel, Stateful):
     def close(self) -> None:
         """Give back the memory of the device, as also happens when the model is collected.
 
-        Idempotent.
+        Idempotent. By a handler inside of a call only the latter, as the call reads that memory.
         """
-        with self._lock:
+        with self._lock.lock:
             self._closed = True
-            if self._loaded is not None:
+            if self._loaded is not None and not self._lock.inside:
                 self._loaded.close()
 
     def _ready(self) -> Resident:
