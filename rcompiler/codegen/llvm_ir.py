@@ -3,8 +3,8 @@
 The bindings carry LLVM 24, llvmlite carries LLVM 22, and the only bridge is the text. Two things
 stand in the way, and both are handled here:
 
-* `translate_module_to_llvmir` ends the process with a segmentation fault on an operation without
-  an LLVM translation, so every operation is looked at first and refused by name;
+* MLIR's translation ends the process with a segmentation fault on an operation without an LLVM
+  translation, so every operation is looked at first and refused by name;
 * LLVM 24 prints floating-point constants in forms that the older parser rejects (see `to_llvm22`).
 """
 
@@ -15,8 +15,8 @@ from functools import lru_cache
 import ml_dtypes
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import llvm as llvm_dialect
 
+from rcompiler.codegen.translation import translated
 from rcompiler.errors import PipelineError
 
 # Inline assembly, which is left as it is, or a number behind a space: the search jumps to these two
@@ -50,8 +50,7 @@ def llvm_ir(module: str | ir.Module | ir.Operation) -> str:
     operation = module.operation
     with operation.context:
         _refuse_untranslatable(operation)
-        text = llvm_dialect.translate_module_to_llvmir(operation)
-    return to_llvm22(text)
+        return to_llvm22(translated(operation))
 
 
 def parsed(text: str) -> ir.Module:
