@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import onnx
 from onnx import (
     AttributeProto,
     GraphProto,
@@ -23,6 +22,7 @@ from onnx import (
 from rcompiler.errors import Gap, InvalidModel, ShapeError, UnsupportedOp
 
 from . import dtypes
+from .external_data import external_tensors, location_of, read_into
 
 MAX_TENSOR_BYTES = 1 << 36
 MAX_RANK = 64  # of a numpy array
@@ -64,32 +64,16 @@ def read(path: Path, data: bytes | None = None) -> tuple[ModelProto, set[str]]:
     except OSError as error:
         raise InvalidModel(f"{path}: {error.strerror or error}") from None
     proto = _parse(data, str(path))
-    names = external_files(proto)
+    tensors = list(external_tensors(proto))
+    names = set(map(location_of, tensors))
     try:
-        onnx.load_external_data_for_model(proto, str(path.parent))
-    except Exception as error:  # onnx raises several kinds, also from C++
+        for tensor in tensors:
+            read_into(tensor, path.parent)
+    except (OSError, ValueError) as error:
         raise InvalidModel(
             f"{path}: external data cannot be read ({error}). Put the weight files beside the model"
         ) from None
     return proto, names
-
-
-def external_files(message: Any) -> set[str]:
-    """The files that tensors of a model, or of any part of it, have their data in, by the names
-    that these say.
-
-    message: of protobuf; before that data is loaded.
-    """
-    if isinstance(message, TensorProto):
-        outside = message.data_location == TensorProto.EXTERNAL
-        return {e.value for e in message.external_data if outside and e.key == "location"}
-    found: set[str] = set()
-    for field, value in message.ListFields():
-        if field.type != field.TYPE_MESSAGE:
-            continue
-        for part in (value,) if hasattr(value, "ListFields") else value:
-            found |= external_files(part)
-    return found
 
 
 def array_of(tensor: TensorProto | SparseTensorProto) -> np.ndarray:

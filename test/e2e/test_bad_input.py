@@ -108,7 +108,9 @@ def test_missing_or_short_external_data(tmp_path):
     refused(InvalidModel, "m.onnx", "weight files beside the model", model=path)
 
 
-@pytest.mark.parametrize("location", ["../weights.bin", "{outside}", "link.bin"])
+@pytest.mark.parametrize(
+    "location", ["../weights.bin", "{outside}", "link.bin", "hard.bin", "pipe", "", "folder/w.bin"]
+)
 def test_external_data_stays_beside_the_model(tmp_path, location):
     """A model must not read other files of the machine into its weights."""
     folder = tmp_path / "model"
@@ -117,12 +119,25 @@ def test_external_data_stays_beside_the_model(tmp_path, location):
     outside = tmp_path / "weights.bin"
     os.replace(folder / "weights.bin", outside)
     (folder / "link.bin").symlink_to(outside)
+    (folder / "hard.bin").hardlink_to(outside)
+    (folder / "folder").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe")
     proto = onnx.load(path, load_external_data=False)
     for entry in proto.graph.initializer[0].external_data:
         if entry.key == "location":
             entry.value = location.format(outside=outside)
     path.write_bytes(proto.SerializeToString())
     refused(InvalidModel, "m.onnx", "external data cannot be read", model=path)
+
+
+@pytest.mark.parametrize(("key", "said"), [("offset", "-8"), ("length", "1_0"), ("offset", "25")])
+def test_external_data_of_places_that_are_none(tmp_path, key, said):
+    path = external(tmp_path)
+    proto = onnx.load(path, load_external_data=False)
+    [entry] = [e for e in proto.graph.initializer[0].external_data if e.key == key]
+    entry.value = said
+    path.write_bytes(proto.SerializeToString())
+    refused(InvalidModel, "external data cannot be read", "tensor 'w' has", model=path)
 
 
 def test_external_data_of_a_function(tmp_path):
