@@ -21,7 +21,7 @@ from rcompiler.driver.warm_start import WarmStart
 from rcompiler.errors import CompilerError, DeviceError
 from rcompiler.model import Model
 from rcompiler.options import Build, Denormals, Kernels, Precision, RollerPolicy, Roots, Tune
-from rcompiler.support import installed
+from rcompiler.support import installed, onnx_worker
 
 if TYPE_CHECKING:
     from rcompiler.composite_model import CompositeModel
@@ -194,6 +194,7 @@ def compile_onnx(
                 "little address space; leave tune out, or raise the limit"
             )
         return compiled_apart(**{**given, "model": warm.given()})
+    onnx_worker.prepare()
     compiler = _compiler()
     given["model"] = warm.model()
     if given["fallback"] is not None:

@@ -22,19 +22,18 @@ from onnx import (
     NodeProto,
     OperatorSetIdProto,
     TypeProto,
-    checker,
     defs,
     helper,
-    numpy_helper,
-    shape_inference,
 )
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
 from rcompiler.driver.by_shape import ByShape
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel, ShapeError, UnsupportedOp
 from rcompiler.frontend import check
+from rcompiler.frontend.inferred_types import node_outputs
 from rcompiler.frontend.load import load
 from rcompiler.frontend.randomness import find_draw
+from rcompiler.frontend.validity import check as check_validity
 
 _OPTIONS = ("target", "eus", "policy", "fusion", "shapes", "bounds", "machine_code")
 _MOST = 64  # programs of one model
@@ -206,9 +205,12 @@ def _node_model(
                 for name, (dtype, shape) in zip(outputs, outputs_info, strict=True)
             }
         else:
-            schema = defs.get_schema(node.op_type, opset, node.domain)
-            data = {name: numpy_helper.from_array(x, name) for name, x in feeds.items()}
-            found = shape_inference.infer_node_outputs(schema, node, types, data, None, opsets)
+            found = node_outputs(node, opset, types, feeds)
+            if missing := [name for name in outputs if name not in found]:
+                raise InvalidModel(
+                    f"node '{node.name or node.op_type}' is not valid: the type of '{missing[0]}' "
+                    "does not follow from its inputs. Check them, or give outputs_info"
+                )
         graph = helper.make_graph(
             [node],
             node.name or node.op_type,
@@ -216,10 +218,10 @@ def _node_model(
             [helper.make_value_info(name, found[name]) for name in outputs],
         )
         model = helper.make_model(graph, opset_imports=opsets)
-        checker.check_model(model)
+        check_validity(model)
     except CompilerError:
         raise
-    except Exception as error:  # onnx raises several kinds, also from C++
+    except Exception as error:  # onnx and protobuf raise several kinds
         raise InvalidModel(f"node '{node.name or node.op_type}' is not valid: {error}") from None
     return model
 

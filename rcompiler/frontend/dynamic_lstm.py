@@ -79,7 +79,8 @@ def _plain(node: NodeProto, given: dict[str, Any]) -> bool:
     usual = given.get("activations", _ACTIVATIONS)
     others = any(k < len(node.input) and node.input[k] for k in (_LENGTHS, _PEEPHOLE))
     simple = [usual[i : i + 3] == _ACTIVATIONS for i in range(0, len(usual), 3)]
-    changed = given.get("clip") or given.get("input_forget") or "hidden_size" not in given
+    changed = given.get("clip") or given.get("input_forget")
+    changed = changed or not isinstance(given.get("hidden_size"), int)  # it is written into a text
     return all(simple) and not others and not changed
 
 

@@ -71,7 +71,10 @@ def _by_reference(
     outputs = [helper.make_empty_tensor_value_info(n) for n in node.output if n]
     # imported where a model has something to fold: it takes a thirtieth of importing the compiler
     from onnx.reference import ReferenceEvaluator
+    from onnx.reference.ops import load_op
 
+    # Raises for what the reference has no class of: C++ that is given the node would make one.
+    load_op(node.domain, node.op_type, opsets.get(node.domain))
     graph = helper.make_graph([node], "fold", infos, outputs)
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
     model = helper.make_model(graph, opset_imports=imports)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import onnx
-from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, helper
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TypeProto,
+    ValueInfoProto,
+    helper,
+)
+
+from rcompiler.support import onnx_worker
 
 from . import dtypes
 from .builder import Value
@@ -17,17 +28,28 @@ def has_body(node: NodeProto, version: int) -> bool:
     """Whether some form of an op has a function body at an opset version."""
     if node.domain == DOMAIN:
         return is_contrib(node.op_type)
-    return _standard_body(node, version, [None] * len(node.input)) is not None
+    try:
+        return _standard_body(node, version, [None] * len(node.input)) is not None
+    except onnx_worker.OnnxDied:
+        return False
 
 
 def body_of(call: Call) -> FunctionProto | None:
     """The function body of a node, the standard's or that of `contrib`; None when it has none.
 
-    Raises UnsupportedOp or ShapeError of a node that does not fit the body of `contrib`.
+    Raises UnsupportedOp or ShapeError of a node that does not fit the body of `contrib`, and
+    UnsupportedOp where the process that writes a body ends.
     """
     if call.node.domain == DOMAIN:
         return contrib_body(call.node, call.inputs, call.gap)
-    return _standard_body(call.node, call.version, call.inputs)
+    try:
+        return _standard_body(call.node, call.version, call.inputs)
+    except onnx_worker.OnnxDied as died:
+        raise call.refuse(
+            f"onnx {onnx.__version__}, which writes the function of the operator, ended its "
+            f"process at the node ({died.how})",
+            "Export the node as operators that are no functions",
+        ) from None
 
 
 def _standard_body(
@@ -49,14 +71,17 @@ def _standard_body(
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
     if not versions:
         return None
-    types = [_type(v).SerializeToString() for v in inputs]
+    graph = GraphProto(node=[node])
+    graph.input.extend(ValueInfoProto(type=_type(value)) for value in inputs)
+    opset = helper.make_opsetid(node.domain, version)
+    question = ModelProto(graph=graph, opset_import=[opset]).SerializeToString()
     try:
-        text = schema.get_context_dependent_function_with_opset_version(
-            max(versions), node.SerializeToString(), types
-        )
-        proto.ParseFromString(text)
-    except Exception:  # several C++ kinds: the standard's builder gives up on odd nodes
+        status, answer = onnx_worker.asked(onnx_worker.BODY, question)
+    except OSError:  # no process can be started, see `validity.check`
+        status, answer = onnx_worker.answered(onnx_worker.BODY + question)
+    if status:  # the standard's builder gives up on odd nodes
         return None
+    proto.ParseFromString(answer)
     return proto if proto.node else None
 
 

@@ -1,9 +1,7 @@
-"""Types that the onnx package infers, in a process of its own.
+"""Types that the onnx package infers, by its worker.
 
-Its inference is C++ that is given a stranger's model, and ends the process at some: a LabelEncoder
-of ai.onnx.ml 2 whose input has no type yet is a null pointer (onnx 1.22). What it says is of use to
-whoever reads a listing; nothing is compiled by it. So where it ends, is late, or no process can be
-started, nothing is known.
+What it says is of use to whoever reads a listing; nothing is compiled by it. So where the worker
+ends, is late, or no process can be started, nothing is known.
 """
 
 from __future__ import annotations
@@ -15,11 +13,9 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
-from rcompiler.support.workers import WorkerDied, Workers, serve_answers
+from rcompiler.support import onnx_worker
 
-_MOST_S = 30.0
 _SMALL = 64  # numbers of a shape, at most
-_GRAPH, _NODE = b"g", b"n"  # the first byte of a question
 
 
 def graph_outputs(model: ModelProto) -> Sequence[ValueInfoProto] | None:
@@ -33,7 +29,7 @@ def graph_outputs(model: ModelProto) -> Sequence[ValueInfoProto] | None:
     for field in ("node", "input", "output", "value_info", "sparse_initializer"):
         getattr(light.graph, field).extend(getattr(graph, field))
     light.graph.initializer.extend(map(_without_numbers, graph.initializer))
-    found = _asked(_GRAPH, light)
+    found = _asked(onnx_worker.GRAPH_TYPES, light)
     return None if found is None else found.output
 
 
@@ -61,43 +57,13 @@ def node_outputs(
         onnx.numpy_helper.from_array(array, name) for name, array in constants.items()
     )
     opset = onnx.helper.make_opsetid(node.domain, version)
-    found = _asked(_NODE, ModelProto(graph=graph, opset_import=[opset]))
+    found = _asked(onnx_worker.NODE_TYPES, ModelProto(graph=graph, opset_import=[opset]))
     return {} if found is None else {value.name: value.type for value in found.output}
 
 
 def _asked(kind: bytes, model: ModelProto) -> GraphProto | None:
     try:
-        with _WORKERS.borrow() as worker:
-            status, answer = worker.ask(kind + model.SerializeToString(), _MOST_S)
-    except (WorkerDied, OSError, ValueError):  # ValueError: more than protobuf can hold
+        status, answer = onnx_worker.asked(kind, model.SerializeToString())
+    except (onnx_worker.OnnxDied, OSError, ValueError):  # ValueError: more than protobuf can hold
         return None
     return GraphProto.FromString(answer) if status == 0 else None
-
-
-def serve() -> None:
-    """The other process: a model for each question, its outputs for an answer."""
-    serve_answers(_answer)
-
-
-def _answer(question: bytes) -> tuple[int, bytes]:
-    model = ModelProto.FromString(question[1:])
-    try:
-        if question[:1] == _GRAPH:
-            outputs = onnx.shape_inference.infer_shapes(model).graph.output
-        else:
-            outputs = _of_node(model)
-    except Exception as error:  # C++ inference raises several kinds; then nothing is known
-        return 1, str(error).encode()
-    return 0, GraphProto(output=outputs).SerializeToString()
-
-
-def _of_node(model: ModelProto) -> list[ValueInfoProto]:
-    [node], [opset], graph = model.graph.node, model.opset_import, model.graph
-    schema = onnx.defs.get_schema(node.op_type, opset.version, node.domain)
-    types = {value.name: value.type for value in graph.input}
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    found = onnx.shape_inference.infer_node_outputs(schema, node, types, constants)
-    return [ValueInfoProto(name=name, type=type_) for name, type_ in found.items()]
-
-
-_WORKERS = Workers("rcompiler.frontend.inferred_types")

@@ -11,10 +11,12 @@ import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, TensorProto
 
 from rcompiler.errors import InvalidModel
+from rcompiler.support import onnx_worker
 
 from .load import node_reads
 from .nodes import opset_of, subgraphs
 
+_CHECKED_S = 300.0  # that the checker may take: it is a second for graphs of 100,000 nodes
 _CHECKED_BYTES = 1 << 16  # larger initializers are left out of what onnx.checker sees
 # Operators of the standard, with opsets for which it took them back and other runtimes did not.
 _TAKEN_BACK = {"GroupNormalization": range(18, 21), "ThresholdedRelu": range(1, 10)}
@@ -44,11 +46,30 @@ def checked(model: ModelProto) -> ModelProto:
                 f"opset {entry.version} is newer than {known}, the newest known "
                 "one. Update the onnx package"
             )
-    try:
-        onnx.checker.check_model(_for_checker(model))
-    except Exception as error:  # ValidationError and C++ errors
-        raise InvalidModel(f"the model is not valid ONNX: {error}") from None
+    check(_for_checker(model))
     return model
+
+
+def check(model: ModelProto) -> None:
+    """Let onnx.checker see a model, in its worker. Raises InvalidModel, also where the checker ends
+    its process.
+    """
+    try:
+        question = model.SerializeToString()
+    except Exception as error:  # more than protobuf can hold, by several kinds
+        raise InvalidModel(f"the model is not valid ONNX: {error}") from None
+    try:
+        status, words = onnx_worker.asked(onnx_worker.CHECK, question, _CHECKED_S)
+    except onnx_worker.OnnxDied as died:
+        raise InvalidModel(
+            f"the model is not valid ONNX: onnx.checker (onnx {onnx.__version__}) ended its "
+            f"process at it ({died.how}). Export the model again, or install another version of "
+            "onnx"
+        ) from None
+    except OSError:  # no process can be started: where none can be, whoever calls is confined
+        status, words = onnx_worker.answered(onnx_worker.CHECK + question)
+    if status:
+        raise InvalidModel(f"the model is not valid ONNX: {words.decode(errors='replace')}")
 
 
 def _check_text(graph: GraphProto | FunctionProto) -> None:

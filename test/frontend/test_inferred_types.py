@@ -1,20 +1,10 @@
 """Types that C++ of others infers: nothing of it reaches the process of the user."""
 
-import os
-import signal
-
 import numpy as np
-import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from rcompiler.frontend import inferred_types
 from rcompiler.frontend.declared import declared
-from rcompiler.support.workers import Workers
-
-
-def serve() -> None:
-    """Of a worker that ends as the inference of some models does."""
-    os.kill(os.getpid(), signal.SIGSEGV)
 
 
 def model(*nodes, weights=()) -> ModelProto:
@@ -61,14 +51,3 @@ def test_a_node_has_the_types_that_follow():
     found = inferred_types.node_outputs(node, 17, types, {"shape": np.array([-1], np.int64)})
     assert [d.dim_value for d in found["y"].tensor_type.shape.dim] == [6]
     assert inferred_types.node_outputs(node, 17, {}, {}) == {}
-
-
-@pytest.mark.parametrize("ask", ["graph", "node"])
-def test_a_process_that_dies_says_nothing(ask: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(inferred_types, "_WORKERS", Workers(__name__))
-    node = helper.make_node("Relu", ["x"], ["y"])
-    if ask == "graph":
-        assert inferred_types.graph_outputs(model(node)) is None
-    else:
-        types = {"x": helper.make_tensor_type_proto(TensorProto.FLOAT, [2])}
-        assert inferred_types.node_outputs(node, 17, types, {}) == {}
