@@ -25,7 +25,7 @@ class Range(NamedTuple):
     """Elements are from the first to the last number.
 
     reader: the node that reads them. says: what is wrong with an element that is outside, with `{}`
-    in its place; "" for indices.
+    in its place, and the like (`runtime.program.IndexCheck`); "" for indices.
     """
 
     first: int
@@ -44,7 +44,8 @@ class Expected:
 
     range: what they must be. location: of the reader. names: of the tensor, and of those that it is
     another view of. readers: results of the ops of the reader that read it. when: scalars of bool;
-    where one is false nothing is expected.
+    where one is false nothing is expected. size: an int64 scalar, the number that `{size}` stands
+    for in what the range says.
     """
 
     value: Value
@@ -53,6 +54,7 @@ class Expected:
     names: frozenset[str]
     readers: set[str] = field(default_factory=set)
     when: tuple[Value, ...] = ()
+    size: Value | None = None
 
 
 Record = tuple[str, str, int]  # the result of an op, its text, the number of its location
@@ -178,13 +180,14 @@ class Core:
         reader: str,
         read: Value | None = None,
         says: str = "",
+        size: Value | None = None,
     ) -> None:
         """Note that elements of ``value`` lie in a range, by what ``reader`` does with them.
 
         Those of a graph input are looked at before a call. What the model computes is looked at
         after it (`index_checks`), unless its bounds say already that all is well. read: the tensor
         that the reader's ops name, where ``value`` is a part of it. says: of elements that are no
-        indices, see `Range`.
+        indices, see `Range`. size: see `Expected`.
         """
         low, high = value.bounds or (first, last)
         if first <= low and high <= last:
@@ -199,7 +202,7 @@ class Core:
         views.append(read.whole or read)
         names = frozenset(view.name.partition("#")[0] for view in views if view.name)
         range_ = Range(first, last, reader, says)
-        found = Expected(value, range_, self.location, names, when=self._when)
+        found = Expected(value, range_, self.location, names, when=self._when, size=size)
         self.expected.append(found)
         self._watched.append(found)
 

@@ -3,15 +3,18 @@
 A lowering reads at clamped positions, so that no memory is touched wrongly, and expects its indices
 in a range (`Core.expect`). For each such tensor the model has one more result behind its outputs:
 an index that is outside, or 0 where all are inside. The runtime looks at it after a call. A node
-that the outputs do not need is not looked at: it does not run.
+that the outputs do not need is not looked at: it does not run. Where what is said of an index has
+a size in it that only a run tells, one more result behind it is that size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import and_
 from typing import Any
+
+from rcompiler.support.extent import SIZE_BESIDE
 
 from .body import Body
 from .builder import Builder, Value
@@ -34,7 +37,18 @@ def index_checks(b: Builder, results: Sequence[Value]) -> list[tuple[Value, Rang
         if not any(each.range.holds(other.range) for other in others):
             others[:] = [other for other in others if not other.range.holds(each.range)]
             others.append(each)
-    return [(outside(b, each), each.range) for found in kept.values() for each in found]
+    return [told for found in kept.values() for each in found for told in _answers(b, each)]
+
+
+def _answers(b: Builder, expected: Expected) -> Iterator[tuple[Value, Range]]:
+    """What is outside, and behind it the size that is said beside it, or 0 where all is well."""
+    wrong = outside(b, expected)
+    yield wrong, expected.range
+    if expected.size is not None:
+        beside = b.elementwise(
+            lambda s, a, size: s.select(a.ne(0), size, 0), wrong, b.reshape(expected.size, [])
+        )
+        yield beside, Range(0, 0, expected.range.reader, SIZE_BESIDE)
 
 
 def outside(b: Builder, expected: Expected) -> Value:

@@ -8,6 +8,7 @@ from typing import Any
 from rcompiler.errors import RangeError
 from rcompiler.runtime.memory import ALIGNMENT
 from rcompiler.runtime.program import IndexCheck
+from rcompiler.support.extent import SIZE_BESIDE
 
 
 class Answers:
@@ -54,11 +55,24 @@ class IndexChecks:
 
     def look_at(self, data: Any, offset: int = 0) -> None:
         """The same of answers that lie in a buffer."""
-        for check, wrong in zip(self._checks, self._answers(data, offset), strict=True):
-            if wrong and check.says:
-                raise RangeError(check.says.replace("{}", str(wrong)))
-            if wrong:
-                raise RangeError(
-                    f"{check.reader} was given the index {wrong}, which the model has computed; it "
-                    f"reads from {check.first} to {check.last}"
-                )
+        answers = self._answers(data, offset)
+        sizes = (*answers[1:], 0)
+        for check, wrong, size in zip(self._checks, answers, sizes, strict=True):
+            if wrong and check.says != SIZE_BESIDE:
+                raise RangeError(_told(check, wrong, size))
+
+
+def _told(check: IndexCheck, wrong: int, size: int) -> str:
+    """What is wrong. size: what the next check says, see `IndexCheck.says`."""
+    if not check.says:
+        return (
+            f"{check.reader} was given the index {wrong}, which the model has computed; it "
+            f"reads from {check.first} to {check.last}"
+        )
+    index = wrong - check.last - 1 if wrong > 0 else wrong - check.first
+    numbers = {"{}": wrong, "{index}": index, "{first}": -size, "{last}": size - 1}
+    numbers[SIZE_BESIDE] = size
+    text = check.says
+    for place, number in numbers.items():
+        text = text.replace(place, str(number))
+    return text

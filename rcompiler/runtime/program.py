@@ -136,7 +136,11 @@ class IndexCheck:
     Attributes:
         first, last: the least and the largest index.
         reader: the node that reads them.
-        says: of what is no index, what is wrong with one that is outside; `{}` stands for it.
+        says: what is wrong with one that is outside; "" of an index into a dimension whose size is
+            known. In it `{}` stands for the number; `{index}` for an index that was moved away from
+            0 by the size of the range's one side, so that it is outside of it whatever the size of
+            a call is; `{size}` for the number of the check behind this one, which says that alone,
+            and `{first}` and `{last}` for the ends of the positions in so many elements.
     """
 
     first: int

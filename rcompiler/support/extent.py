@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
+SIZE_BESIDE = "{size}"  # in what is said of an index: a size that a call tells
 MAX_TERMS = 64  # of what is read from a file
 MAX_DEGREE = 16
 MAX_COEFFICIENT = 1 << 62

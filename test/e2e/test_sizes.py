@@ -217,9 +217,24 @@ def test_an_index_behind_what_is_there_is_an_error():
     with compiled(PICK, {"n": range(1, 9), "k": 2}) as model:
         x = np.arange(6, dtype=np.float32).reshape(3, 2)
         np.testing.assert_array_equal(model(x, np.array([2, -3]))[0], x[[2, 0]])
-        for wrong in (3, -4, 7):
-            with pytest.raises(RangeError):
+        for wrong in (3, -4, 7, 100):
+            says = rf"index {wrong}; axis 0 of .* has 3 elements .*\('n'\), from -3 to 2$"
+            with pytest.raises(RangeError, match=says):
                 model(x, np.array([0, wrong]))
+
+
+MANY = f"{HEAD} g (float[n, m] x, int64[k, 2] at) => (float[k] y) {{ y = GatherND(x, at) }}"
+
+
+def test_an_error_names_the_axis_that_an_index_leads_out_of():
+    with compiled(MANY, {"n": range(1, 9), "m": range(1, 9), "k": 2}) as model:
+        x = np.ones((3, 5), np.float32)
+        for at, says in (
+            ([[0, 0], [3, 4]], r"index 3; axis 0 of .* has 3 elements .*\('n'\), from -3 to 2$"),
+            ([[0, -6], [2, 4]], r"index -6; axis 1 of .* has 5 elements .*\('m'\), from -5 to 4$"),
+        ):
+            with pytest.raises(RangeError, match=says):
+                model(x, np.array(at))
 
 
 @pytest.mark.parametrize("lens", ["n", "m"])

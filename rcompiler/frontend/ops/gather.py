@@ -19,16 +19,17 @@ from rcompiler.frontend.ops.run_time_range import range_at_run_time
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
 from rcompiler.frontend.sized import bare
-from rcompiler.support.extent import Extent, Size, at_most, highest
+from rcompiler.support.extent import SIZE_BESIDE, Extent, Size, at_most, highest
 
 
-def positions(ctx: Context, index: int, sizes: Sequence[Size]) -> Value:
+def positions(ctx: Context, index: int, sizes: Sequence[Size], first: int) -> Value:
     """Input ``index`` as positions; constants are checked and made non-negative.
 
     ``sizes``: of the indexed dimension, one per element of the last axis of the input, or a single
-    one for every element.
+    one for every element. ``first``: the axis of the tensor that the first of them is of.
     """
     value, extents = ctx.input(index), [highest(size) for size in sizes]
+    told = [size if isinstance(size, Extent) else None for size in sizes]
     if value.dtype not in ("int32", "int64"):
         raise ctx.shape_error(f"indices are int32 or int64, not {value.dtype}")
     if not value.size:
@@ -36,14 +37,14 @@ def positions(ctx: Context, index: int, sizes: Sequence[Size]) -> Value:
     if any(isinstance(size, Extent) for size in sizes):
         value = _from_the_start(ctx.b, value, sizes, extents)
     if value.const is None:
-        if len(set(extents)) == 1:
-            _expect(ctx, value, value, extents[0])
+        if len(set(sizes)) == 1:
+            _expect(ctx, value, value, first, extents[0], told[0])
         else:
             for number, extent in enumerate(extents):
                 starts = [0] * (value.rank - 1) + [number]
                 part = ctx.b.slice(value, starts, [*value.shape[:-1], 1])
                 part.known = value.known
-                _expect(ctx, value, part, extent)
+                _expect(ctx, value, part, first + number, extent, told[number])
         return value
     size = np.asarray(extents, np.int64) if len(extents) > 1 else np.int64(extents[0])
     array = value.const.astype(np.int64)
@@ -56,7 +57,7 @@ def _from_the_start(
     b: Builder, value: Value, sizes: Sequence[Size], bounds: Sequence[int]
 ) -> Value:
     """Positions in dimensions that are not all there, counted from the start; one that leads out of
-    what is there leads out of the whole, too.
+    what is there is moved out of the whole, too (`{index}` of `IndexCheck`).
     """
 
     def body(s: Body, a: Scalar, size: Scalar, bound: Scalar) -> Scalar:
@@ -69,9 +70,30 @@ def _from_the_start(
     return b.elementwise(body, value, ends, b.constant(np.array(bounds)), dtype="int64")
 
 
-def _expect(ctx: Context, value: Value, part: Value, extent: int) -> None:
+def _expect(
+    ctx: Context, value: Value, part: Value, axis: int, extent: int, size: Extent | None
+) -> None:
     if extent:  # an empty dimension is refused, unless nothing is read of it
-        ctx.b.expect(part, -extent, extent - 1, f"{ctx.op} '{ctx.name}'", value)
+        expect_position(ctx, part, axis, extent, size, value)
+
+
+def expect_position(
+    ctx: Context, at: Value, axis: int, bound: int, size: Extent | None, read: Value | None = None
+) -> None:
+    """Of positions along an axis of the tensor that is read, which may count from the end. size:
+    how many are there, if a run tells; what is outside of these is outside of the bound, too.
+
+    read: see `Builder.expect`.
+    """
+    reader = f"{ctx.op} '{ctx.name}'"
+    if size is None:
+        ctx.b.expect(at, -bound, bound - 1, reader, read)
+        return
+    says = (
+        f"{reader} was given the index {{index}}; axis {axis} of what it reads has {SIZE_BESIDE} "
+        f"elements in this call ('{size}'), from {{first}} to {{last}}"
+    )
+    ctx.b.expect(at, -bound, bound - 1, reader, read, says, ctx.b.number(size))
 
 
 def expect_inside(ctx: Context, value: Value, last: int, read: Value | None = None) -> None:
@@ -102,7 +124,7 @@ def _gather(ctx: Context) -> Value:
     axis = ctx.axis(ctx.attr("axis", 0), x.rank)
     if not x.rank:
         raise ctx.shape_error("the data has no dimensions")
-    return take(ctx, x, positions(ctx, 1, [x.shape[axis]]), axis)
+    return take(ctx, x, positions(ctx, 1, [x.shape[axis]], axis), axis)
 
 
 def take(ctx: Context, x: Value, at: Value, axis: int) -> Value:
@@ -133,7 +155,7 @@ def _gather_elements(ctx: Context) -> Value:
     """``out[i, j] = x[at[i, j], j]`` for axis 0, and so on."""
     b, x = ctx.b, ctx.input(0)
     axis = ctx.axis(ctx.attr("axis", 0), x.rank)
-    at, data = positions(ctx, 1, [x.sizes[axis]]), bare(x)
+    at, data = positions(ctx, 1, [x.sizes[axis]], axis), bare(x)
     if at.rank != x.rank or any(
         i != axis and not at_most(n, d)
         for i, (n, d) in enumerate(zip(at.sizes, x.sizes, strict=True))
@@ -163,7 +185,7 @@ def _gather_nd(ctx: Context) -> Value:
     if not 1 <= count <= x.rank - batch or ctx.input(1).sizes[:batch] != x.sizes[:batch]:
         raise ctx.shape_error("the indices do not fit the data")
     extents, data = x.shape[batch : batch + count], bare(x)
-    at = positions(ctx, 1, x.sizes[batch : batch + count])
+    at = positions(ctx, 1, x.sizes[batch : batch + count], batch)
     shape = [*at.shape[:-1], *x.shape[batch + count :]]
     if 0 in shape:
         return b.empty(shape, x.dtype)

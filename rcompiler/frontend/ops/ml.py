@@ -36,7 +36,7 @@ def _array_feature_extractor(ctx: Context) -> Value:
     """The given positions of the last axis; a vector counts as a matrix with one row."""
     b, x = ctx.b, ctx.input(0)
     x = x if x.rank > 1 else b.reshape(x, [1, x.size])
-    at = positions(ctx, 1, [x.shape[-1]])
+    at = positions(ctx, 1, [x.shape[-1]], x.rank - 1)
     return take(ctx, x, b.reshape(at, [at.size]), x.rank - 1)
 
 

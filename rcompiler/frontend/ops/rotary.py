@@ -41,7 +41,7 @@ def _angles(ctx: Context, number: int, batch: int, steps: int, half: int) -> Val
     """Cosines or sines, [batch or 1, steps, half]: of the cache, the rows of all positions."""
     table = ctx.input(number)
     if table.rank == 2 and ctx.has(3):
-        at = positions(ctx, 3, [table.shape[0]])
+        at = positions(ctx, 3, [table.shape[0]], 0)
         if at.shape not in ((batch, steps), (1, steps)):
             raise ctx.shape_error("there is one position per step")
         table = take(ctx, table, at, 0)

@@ -169,7 +169,7 @@ def _scatter_elements(ctx: Context) -> Value:
     """``out[at[i, j], j] = updates[i, j]`` for axis 0, and so on."""
     x, updates = ctx.input(0), ctx.input(2)
     axis = ctx.axis(ctx.attr("axis", 0), x.rank)
-    at = positions(ctx, 1, [x.sizes[axis]])
+    at = positions(ctx, 1, [x.sizes[axis]], axis)
     fits = at.rank == x.rank and all(
         i == axis or at_most(n, d) for i, (n, d) in enumerate(zip(at.sizes, x.sizes, strict=True))
     )
@@ -222,7 +222,7 @@ def _scatter_nd(ctx: Context) -> Value:
     count = ctx.input(1).shape[-1] if ctx.input(1).rank else 0
     if not 1 <= count <= x.rank:
         raise ctx.shape_error("the indices do not fit the data")
-    at = positions(ctx, 1, x.sizes[:count])
+    at = positions(ctx, 1, x.sizes[:count], 0)
     if updates.shape != at.shape[:-1] + x.shape[count:] or updates.dtype != x.dtype:
         raise ctx.shape_error("the updates do not fit the indices and the data")
     if not updates.size or not x.size:

@@ -10,6 +10,7 @@ import numpy as np
 from rcompiler.frontend import dtypes, load
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend.ops.gather import expect_position
 from rcompiler.frontend.ops.run_time_slice import slice_at_run_time
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.scalar import Scalar
@@ -209,7 +210,7 @@ def _gather(ctx: Context, lower: Lowering) -> Results:
             one = b.picked(x, axis, index if index >= 0 else size + index, 1)
             sizes = [*x.sizes[:axis], *at.shape, *x.sizes[axis + 1 :]]
             return _reshaped(ctx, one, sizes)
-    return _gathered(ctx, x, _checked(ctx, at, size, x.shape[axis]), axis, extents)
+    return _gathered(ctx, x, _checked(ctx, at, size, x.shape[axis]), axis, extents, size)
 
 
 def _checked(ctx: Context, at: Value, size: Size, bound: int) -> Value:
@@ -225,11 +226,13 @@ def _checked(ctx: Context, at: Value, size: Size, bound: int) -> Value:
     return ctx.b.elementwise(body, at, ctx.b.number(size), dtype="int64")
 
 
-def _gathered(ctx: Context, x: Value, at: Value, axis: int, extents: Extents) -> Value:
+def _gathered(
+    ctx: Context, x: Value, at: Value, axis: int, extents: Extents, size: Extent | None = None
+) -> Value:
     """Elements at positions that are clamped; the runtime looks at those that are there."""
     b, bound, whole = ctx.b, x.shape[axis], bare(x)
     if at.const is None:
-        b.expect(at, -bound, bound - 1, f"{ctx.op} '{ctx.name}'")
+        expect_position(ctx, at, axis, bound, size)
     shape = [*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]]
     if not bound or 0 in shape:
         raise SizeAtRunTime("an axis without elements is gathered from")
