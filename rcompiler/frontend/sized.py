@@ -44,27 +44,36 @@ def bare(value: Value) -> Value:
 class SizedOps(SizeCounts):
     """The part of Builder that knows of sizes at run time."""
 
-    def masked(self, value: Value, axes: Iterable[int] | None = None, number: Number = 0) -> Value:
-        """With ``number`` where nothing is along axes (default: all): there all is there now."""
+    def masked(
+        self, value: Value, axes: Iterable[int] | None = None, number: Number | Value = 0
+    ) -> Value:
+        """With ``number``, which may be a scalar that is computed, where nothing is along axes
+        (default: all): there all is there now."""
         axes = range(value.rank) if axes is None else axes
         partial = [axis for axis in axes if value.extents[axis] is not None]
-        cut = [axis for axis in partial if number or axis not in value.zeros]
+        if isinstance(number, Value) and number.const is not None:
+            number = number.const.reshape(-1)[0]
+        is_zero = not isinstance(number, Value) and not number
+        cut = [axis for axis in partial if not is_zero or axis not in value.zeros]
         if not cut:
             left = (None if axis in partial else e for axis, e in enumerate(value.extents))
             return self.sized(bare(value), left)
         ends = [self.end(value, axis) for axis in cut]
         kind = dtypes.position_type(max(value.shape))  # narrow positions are compared in vectors
 
-        def body(s: Body, a: Scalar, *ends: Scalar) -> Scalar:
+        filled = [(number, "")] if isinstance(number, Value) else []
+
+        def body(s: Body, a: Scalar, *rest: Scalar) -> Scalar:
+            ends, fill = rest[: len(cut)], rest[len(cut) :]
             pairs = zip(cut, ends, strict=True)
             inside = [s.cast(s.index(d), kind) < s.cast(end, kind) for d, end in pairs]
             both = inside[0]
             for each in inside[1:]:
                 both = both & each
-            return s.select(both, a, s.const(stored(number, a.dtype), a.dtype))
+            return s.select(both, a, fill[0] if fill else s.const(stored(number, a.dtype), a.dtype))
 
         whole = bare(value)
-        reads = [(whole, ", ".join(dims(value.rank))), *ends]
+        reads = [(whole, ", ".join(dims(value.rank))), *ends, *filled]
         made = self.tabulate(whole.shape, whole.dtype, body, *reads)
         rest = [None if axis in partial else extent for axis, extent in enumerate(value.extents)]
         return self.sized(made, rest)

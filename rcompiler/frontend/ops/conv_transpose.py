@@ -11,6 +11,7 @@ from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.ops.contraction import add_channels, refoldable
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.subpixel import Axis, Run, plan_axis
+from rcompiler.support.extent import Size, highest
 
 
 @lowering("ConvTranspose")
@@ -23,14 +24,8 @@ def _conv_transpose(ctx: Context) -> Value:
         raise ctx.shape_error("the weight does not fit the input's channels")
     if bias is not None and bias.size != w.shape[1] * groups:
         raise ctx.shape_error("one bias per output channel is expected")
-    strides, dilations, extra, pads = _transposed_window(ctx, x, w)
-    sizes = [
-        (d - 1) * s + e + (k - 1) * g + 1 - low - high
-        for d, s, e, k, g, low, high in zip(
-            *(x.shape[2:], strides, extra, w.shape[2:], dilations, pads[:rank], pads[rank:]),
-            strict=True,
-        )
-    ]
+    strides, dilations, _, pads = _transposed_window(ctx, x, w)
+    sizes = [highest(size) for size in transposed_sizes(ctx, x, w)]
     # With both a stride and a dilation the taps of a phase are no sequence: zeros between pixels.
     spread = [s if d > 1 else 1 for s, d in zip(strides, dilations, strict=True)]
     wide = _spread(ctx.b, x, spread)
@@ -49,6 +44,19 @@ def _conv_transpose(ctx: Context) -> Value:
         return rows.reshape([*rows.shape, *[1] * rank])
 
     return refoldable(ctx.b, build, w, bias, of_weights)
+
+
+def transposed_sizes(ctx: Context, x: Value, w: Value) -> list[Size]:
+    """Of the result along the spatial axes. x, w: as the node has them."""
+    strides, dilations, extra, pads = _transposed_window(ctx, x, w)
+    rank = x.rank - 2
+    return [
+        (d - 1) * s + (e + (k - 1) * g + 1 - low - high)
+        for d, s, e, k, g, low, high in zip(
+            *(x.sizes[2:], strides, extra, w.shape[2:], dilations, pads[:rank], pads[rank:]),
+            strict=True,
+        )
+    ]
 
 
 def _transposed_window(

@@ -9,17 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import mul
 
 import numpy as np
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
-from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend.builder import Builder, Value, dims
 from rcompiler.frontend.core import accumulator
 from rcompiler.frontend.ops.dequantised import sums_of
 from rcompiler.frontend.ops.operand_shapes import window
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Scalar
+from rcompiler.frontend.scalar import Operand, Scalar
+from rcompiler.support.extent import Extent, Size
 
 
 @dataclass(frozen=True)
@@ -144,15 +147,54 @@ def _column_major(ctx: Context, flat: Value, x: Value) -> Value:
 
 @lowering("AveragePool")
 def _average_pool(ctx: Context) -> Value:
+    return averages(ctx, ctx.input(0), ctx.input(0).shape[2:])
+
+
+def averages(ctx: Context, x: Value, sizes: Sequence[Size]) -> Value:
+    """The means of the windows of an AveragePool.
+
+    sizes: of the image, at the start of ``x``, which holds zeros behind it.
+    """
     ctx.need_float()
-    b, x = ctx.b, ctx.input(0)
+    b, with_padding = ctx.b, bool(ctx.attr("count_include_pad", 0))
     w, kind = windows_of(ctx, x), accumulator(x.dtype)
     total = sums_of(ctx, x, lambda terms: _pooled(ctx, terms, w, 0, "sum"))
-    count = np.ones((), np.int64)
-    for i in range(len(w.kernel)):
-        count = np.multiply.outer(count, _taps_inside(w, i, bool(ctx.attr("count_include_pad", 0))))
+    count, told = np.ones((), np.int64), []
+    for i, size in enumerate(sizes):
+        here = np.ones(w.sizes[i], np.int64)
+        if isinstance(size, Extent):
+            told.append((_taps_there(b, w, i, size, with_padding), f"d{i}"))
+        else:
+            here = _taps_inside(w, i, with_padding)
+        count = np.multiply.outer(count, here)
     divisor = b.constant(np.maximum(count, 1), kind)
+    if told:
+        read = (b.constant(np.maximum(count, 1)), ", ".join(dims(len(sizes))))
+
+        def body(s: Body, *counts: Scalar) -> Scalar:
+            return s.cast(reduce(mul, counts), kind)
+
+        divisor = b.tabulate(w.sizes, kind, body, read, *told)
     return b.elementwise(lambda s, a, n: s.cast(a / n, x.dtype), total, divisor, dtype=x.dtype)
+
+
+def _taps_there(b: Builder, w: Windows, i: int, size: Extent, with_padding: bool) -> Value:
+    """As `_taps_inside`, of a size that a run tells: [windows], int64, at least 1."""
+    kernel, dilation = w.kernel[i], w.dilations[i]
+    low, high = (-w.low[i], w.high[i]) if with_padding else (0, 0)
+
+    def body(s: Body, size: Scalar) -> Scalar:
+        start = s.index(0) * w.strides[i] - w.low[i]
+
+        def before(end: Operand) -> Scalar:
+            """How many taps lie before a position."""
+            room = s.maximum(end - start, 0)
+            return s.minimum((room + (dilation - 1)) / dilation, kernel)
+
+        there = before(s.cast(size, "index") + high) - before(low)
+        return s.cast(s.maximum(there, 1), "int64")
+
+    return b.tabulate([w.sizes[i]], "int64", body, (b.number(size), ""))
 
 
 def _taps_inside(w: Windows, i: int, with_padding: bool) -> np.ndarray:

@@ -26,9 +26,9 @@ from rcompiler.support.extent import (
     product,
 )
 
+from .agreement import in_common
 from .rules import (
     Results,
-    as_usual,
     need_along,
     need_equal,
     need_whole,
@@ -103,7 +103,9 @@ def _unsqueeze(ctx: Context, lower: Lowering) -> Results:
     return _reshaped(ctx, x, sizes)
 
 
-rule("Concat")(as_usual)
+@rule("Concat")
+def _concat(ctx: Context, lower: Lowering) -> Results:
+    return lower(in_common(ctx, ctx.axis(ctx.attr("axis", 1), ctx.input(0).rank)))
 
 
 @rule("Split")

@@ -5,7 +5,14 @@ from __future__ import annotations
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context, Lowering
 
+from .agreement import in_common
 from .rules import Results, as_usual, need_along, need_whole, of_whole, rule, with_extents
+
+
+def _alike(ctx: Context, lower: Lowering) -> Results:
+    """Of operands that have one size along each axis."""
+    return lower(in_common(ctx))
+
 
 rule(
     *(
@@ -15,7 +22,7 @@ rule(
         "Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid "
         "Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor "
     ).split()
-)(as_usual)
+)(_alike)
 
 # The distance of an element to the diagonal does not depend on how many there are.
 rule("Trilu", "Transpose")(as_usual)

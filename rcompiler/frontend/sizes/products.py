@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rcompiler.frontend.builder import Value
+from rcompiler.frontend.ops.conv_transpose import transposed_sizes
 from rcompiler.frontend.ops.operand_shapes import window
 from rcompiler.frontend.registry import Context, Lowering
+from rcompiler.frontend.scalar import Number
 from rcompiler.frontend.value import Extents, SizeAtRunTime, extent_of
 from rcompiler.support.extent import Extent, lowest
 
@@ -72,10 +74,16 @@ def windows(ctx: Context, x: Value, kernel: Sequence[int], out: Extents, least: 
             continue
         if ctx.attr("auto_pad", "NOTSET").startswith("SAME") and strides[axis] > 1:
             raise SizeAtRunTime("padding SAME depends on the size where the stride is not 1")
-        room = size + pads[axis] + pads[axis + len(kernel)] - (k - 1) * dilations[axis] - 1
-        if lowest(room) < 0 or lowest(room) // strides[axis] + 1 < least:
+        reach, stride = (k - 1) * dilations[axis] + 1, strides[axis]
+        behind = pads[axis + len(kernel)]
+        room = size + pads[axis] + behind - reach
+        if lowest(room) < 0 or lowest(room) // stride + 1 < least:
             raise SizeAtRunTime(f"there may be no window in {size} elements")
-        count = ctx.b.quotient(f"{ctx.outputs[0]}[{axis + 2}]", room, strides[axis]) + 1
+        if ctx.attr("ceil_mode", 0):
+            if reach - behind < stride:
+                raise SizeAtRunTime("whether a last window begins in the padding depends on it")
+            room = room + stride - 1
+        count = ctx.b.quotient(f"{ctx.outputs[0]}[{axis + 2}]", room, stride) + 1
         found.append(extent_of(count))
     return tuple(found)
 
@@ -90,14 +98,35 @@ def _conv(ctx: Context, lower: Lowering) -> Results:
     return with_extents(ctx, of_whole(ctx, lower, given), extents)
 
 
-@rule("ConvTranspose", "ConvInteger", "QLinearConv")
-def _of_batch(ctx: Context, lower: Lowering) -> Results:
-    """Only the batch may be of any size."""
+@rule("ConvInteger", "QLinearConv")
+def _integer_conv(ctx: Context, lower: Lowering) -> Results:
+    """What is not there holds the zero point, as padding does."""
     need_whole(ctx, *range(1, len(ctx.inputs)))
-    x = ctx.input(0)
-    need_along(ctx, x, range(1, x.rank))
-    made = of_whole(ctx, lower)
-    return with_extents(ctx, made, *((x.extents[0], *[None] * (v.rank - 1)) for v in made if v))
+    x, (weights, zero) = ctx.input(0), (3, 2) if ctx.op == "QLinearConv" else (1, 2)
+    need_along(ctx, x, [1])
+    extents = windows(ctx, x, ctx.input(weights).shape[2:], (x.extents[0], None))
+    number: Number | Value = 0
+    if ctx.has(zero):
+        number = ctx.b.reshape(ctx.input(zero), [])
+    given = {0: ctx.b.masked(x, range(2, x.rank), number)}
+    return with_extents(ctx, of_whole(ctx, lower, given), extents)
+
+
+@rule("ConvTranspose")
+def _conv_transpose(ctx: Context, lower: Lowering) -> Results:
+    """Each element is spread over its window: zeros are spread over nothing."""
+    need_whole(ctx, *range(1, len(ctx.inputs)))
+    x, w = ctx.input(0), ctx.input(1)
+    need_along(ctx, x, [1])
+    cut = [axis for axis in range(2, x.rank) if x.extents[axis] is not None]
+    if cut and ctx.attr("output_shape") is not None:
+        raise SizeAtRunTime("the attribute output_shape gives one size of the result")
+    sizes = transposed_sizes(ctx, x, w) if x.rank == w.rank else []
+    for axis, size in enumerate(sizes, 2):
+        if lowest(size) < 1 or lowest(x.sizes[axis]) < 1:
+            raise SizeAtRunTime(f"nothing may be left along axis {axis}, of {size} elements")
+    made = of_whole(ctx, lower, {0: ctx.b.masked(x, cut)})
+    return with_extents(ctx, made, (x.extents[0], None, *map(extent_of, sizes)))
 
 
 @rule("MatMulNBits", domain="com.microsoft")

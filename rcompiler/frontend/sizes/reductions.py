@@ -9,9 +9,11 @@ from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.core import accumulator
 from rcompiler.frontend.ops.normalization import scaled_and_shifted
+from rcompiler.frontend.ops.pooling import averages
 from rcompiler.frontend.ops.reduction import extreme_start, keeps_dims, reduced_axes
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.scalar import Scalar
+from rcompiler.frontend.sized import bare
 from rcompiler.frontend.value import Extents, SizeAtRunTime
 
 from .products import windows
@@ -165,14 +167,11 @@ def _pool(ctx: Context, lower: Lowering) -> Results:
     need_along(ctx, x, [1])
     cut = [axis for axis in range(2, x.rank) if x.extents[axis] is not None]
     extents = windows(ctx, x, kernel, x.extents[:2])
-    if cut and (ctx.attr("ceil_mode", 0) or ctx.wants(1)):
-        raise SizeAtRunTime("ceil_mode, and places of maxima, depend on the size")
-    if cut and ctx.op == "AveragePool" and any(ctx.attr("pads") or [0]):
-        raise SizeAtRunTime("an average depends on how much of a window is padding")
-    if cut and ctx.op == "AveragePool" and ctx.attr("auto_pad", "NOTSET").startswith("SAME"):
-        raise SizeAtRunTime("an average depends on how much of a window is padding")
+    if ctx.wants(1) and (cut or x.extents[0] is not None):
+        raise SizeAtRunTime("places of maxima depend on the sizes")
     number = dtypes.limits(x.dtype)[0] if ctx.op == "MaxPool" else 0
-    made = of_whole(ctx, lower, {0: ctx.b.masked(x, cut, number)})
-    if x.extents[0] is not None and ctx.wants(1):
-        raise SizeAtRunTime("places of maxima depend on the batch")
+    masked = ctx.b.masked(x, cut, number)
+    if ctx.op == "AveragePool" and cut:
+        return with_extents(ctx, [averages(ctx, bare(masked), x.sizes[2:])], extents)
+    made = of_whole(ctx, lower, {0: masked})
     return with_extents(ctx, made, extents)

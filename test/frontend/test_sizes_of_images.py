@@ -1,0 +1,184 @@
+"""Operators on images and signals with axes whose sizes are known at run time: one program beside
+those of each size."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from sized import assert_as_exact, feeds_of, parsed, sized_answers
+
+from rcompiler.errors import ShapeError, UnsupportedOp
+from rcompiler.frontend import check, import_onnx
+
+
+def case(inputs, body, least=1, outputs="float[o] y", opset=21, indices=None, step=1, name=""):
+    """step: sizes are multiples of this number."""
+    return pytest.param(
+        parsed(inputs, body, outputs, opset), least, step, indices, id=name or f"{body}-{inputs}"
+    )
+
+
+IMAGE = "float[b, 2, h, w] x"
+LINE = "float[1, 2, h] x"
+
+
+def resize(scales, inputs=IMAGE, least=1, given="scales", kind="float", opset=19, **attributes):
+    told = ", ".join(f"{k}={v!r}".replace("'", '"') for k, v in attributes.items())
+    values = ", ".join(map(str, scales))
+    const, inner = ("floats", "x, , s") if given == "scales" else ("ints", "x, , , s")
+    body = f"s = Constant<value_{const}=[{values}]>() y = Resize<{told}>({inner})"
+    name = f"resize-{values}-{inputs}-{told}"
+    return case(inputs, body, least, f"{kind}[o] y", opset, name=name)
+
+
+TO_SKIP = (
+    "a = Shape<start=0, end=2>(x) s = Shape<start=2>(z) t = Concat<axis=0>(a, s)"
+    "y = Resize<{}>(x, , , t)"
+)
+BOTH = f"{IMAGE}, float[b, 2, r, q] z"
+PLACES = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners",
+          "half_pixel_symmetric")  # fmt: skip
+
+CASES = [
+    # Resize
+    *(resize(scales, mode="nearest", coordinate_transformation_mode=mode, nearest_mode=how)
+      for scales in ([1.0, 1.0, 2.0, 2.0], [1.0, 1.0, 1.6, 3.0])
+      for mode, how in (("asymmetric", "floor"), ("half_pixel", "round_prefer_floor"),
+                        ("half_pixel", "ceil"), ("align_corners", "round_prefer_ceil"))),
+    *(resize([1.0, 1.0, 2.0, 1.5], mode="linear", coordinate_transformation_mode=mode)
+      for mode in PLACES),
+    resize([1.0, 1.0, 0.5, 0.4], least=3, mode="nearest"),
+    resize([1.0, 1.0, 0.5, 0.4], least=3, mode="linear"),
+    resize([1.0, 1.0, 0.5, 0.4], least=3, mode="linear", antialias=1),
+    resize([1.0, 1.0, 2.0, 0.7], least=2, mode="cubic", cubic_coeff_a=-0.5),
+    resize([1.0, 1.0, 2.0, 0.7], least=2, mode="cubic", exclude_outside=1),
+    resize([1.0, 1.0, 0.5, 0.7], least=2, mode="cubic", exclude_outside=1, antialias=1),
+    resize([2.0], LINE, axes=[2], mode="linear"),
+    resize([1.0, 1.0, 2.0], "int8[1, 2, h] x", kind="int8", mode="linear"),
+    resize([1.0, 1.0, 2.0], "float16[1, 2, h] x", kind="float16", mode="linear"),
+    resize([7], LINE, axes=[2], given="sizes", mode="linear"),
+    resize([7], LINE, axes=[2], given="sizes", mode="nearest"),
+    *(case(BOTH, TO_SKIP.format(told), name=f"to-skip-{told}") for told in (
+        'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"',
+        'mode="linear"', 'mode="linear", coordinate_transformation_mode="align_corners"',
+        'mode="cubic", coordinate_transformation_mode="pytorch_half_pixel"')),
+    case(LINE, "a = Shape(x) m = Constant<value_ints=[1, 1, 3]>() t = Mul(a, m)"
+         'y = Resize<mode="linear">(x, , , t)', name="to-three-times"),
+    case(IMAGE, 's = Constant<value=float[4] {1, 1, 2, 2.5}>() y = Upsample<mode="linear">(x, s)',
+         opset=9),
+    case(LINE, "s = Constant<value=float[3] {1, 1, 0.6}>() y = Resize(x, s)", 2, opset=10),
+    # ConvTranspose
+    *(case(f"{IMAGE}, float[2, 3, {k}, {k}] f", f"y = ConvTranspose<{told}>(x, f)", least)
+      for k, least, told in (
+          (2, 1, "strides=[2, 2]"), (3, 2, "strides=[2, 2], pads=[1, 1, 1, 1]"),
+          (4, 1, "strides=[2, 2], pads=[1, 1, 1, 1]"),
+          (3, 2, "strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]"),
+          (3, 1, "strides=[2, 1], dilations=[2, 2]"), (3, 1, "strides=[3, 2]"),
+          (3, 1, 'strides=[2, 2], auto_pad="SAME_UPPER"'), (3, 3, "pads=[0, 1, 2, 1]"))),
+    case(f"{LINE}, float[2, 1, 8] f, float[2] c",
+         "y = ConvTranspose<strides=[4], pads=[2, 2], group=2>(x, f, c)"),
+    # blocks
+    case("float[b, 8, h, w] x", "y = DepthToSpace<blocksize=2>(x)"),
+    case("float[b, 8, h, w] x", 'y = DepthToSpace<blocksize=2, mode="CRD">(x)'),
+    case(IMAGE, "y = SpaceToDepth<blocksize=2>(x)", 2, step=2),
+    # pooling
+    *(case(IMAGE, f"y = AveragePool<kernel_shape=[3, 2], count_include_pad={c}, {told}>(x)", 4)
+      for c in (0, 1) for told in (
+          "strides=[2, 2], pads=[1, 1, 1, 0]", "strides=[2, 1], pads=[0, 0, 1, 1]",
+          "dilations=[2, 1], pads=[2, 1, 2, 1]", "strides=[2, 1], pads=[1, 0, 0, 0], ceil_mode=1",
+          'auto_pad="SAME_LOWER"')),
+    case(IMAGE, "y = MaxPool<kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1>(x)", 3),
+    case(IMAGE, "y = LpPool<kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]>(x)", 2),
+    # integers
+    *(case(f"{kind}[b, 2, h, w] x, int8[3, {2 // g}, 3, 3] f, {kind} z",
+           f"y = ConvInteger<pads=[1, 1, 1, 1], strides=[2, 1]>({args})", 1, "int32[o] y",
+           indices={"x": (0, 99), "f": (-9, 9), "z": (1, 9)})
+      for kind, g, args in (("uint8", 1, "x, f, z"), ("int8", 1, "x, f, z"), ("uint8", 1, "x, f"))),
+    case("uint8[b, 2, h, w] x",
+         "v = Constant<value=int8[1, 2, 2, 2] {1, -2, 3, 4, 5, -6, 7, 8}>()"
+         "p = Constant<value=uint8 {7}>() q = Constant<value=int8 {1}>()"
+         "c = Constant<value=float {0.1}>()"
+         "y = QLinearConv<pads=[1, 1, 1, 1]>(x, c, p, v, c, q, c, p)", 1, "uint8[o] y",
+         indices={"x": (0, 99)}, name="QLinearConv"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("model, least, step, indices", CASES)
+def test_one_program_answers_as_that_of_each_size(model, least, step, indices):
+    names = [
+        dim.dim_param
+        for value in model.graph.input
+        for dim in value.type.tensor_type.shape.dim
+        if dim.dim_param
+    ]
+    shapes = {name: range(1, 4) if name == "b" else range(least, 8) for name in names}
+    cases = []
+    for number, size in enumerate((least, least + 1, 5, 7)):
+        size = -(-size // step) * step
+        if size < 8:
+            cases.append({name: size for name in shapes})
+            cases[-1]["w"] = min(size + step * (number % 2), 7 // step * step)
+            cases[-1]["b"] = 1 + number % 3
+    kept = [{name: case[name] for name in shapes} for case in cases]
+    assert_as_exact(model, shapes, kept, indices=indices)
+
+
+HALVES = (
+    "p = MaxPool<kernel_shape=[2], strides=[2]>(x) s = Constant<value_floats=[1.0, 1.0, 2.0]>()"
+    "u = Resize(p, , s) "
+)
+
+
+@pytest.mark.parametrize("join", ["Concat<axis=1>(x, u)", "Concat<axis=1>(u, x)", "Add(u, x)"])
+def test_sizes_that_have_to_be_one_are_looked_at_in_a_call(join):
+    model = parsed(LINE, f"{HALVES} y = {join}", "float[o] y")
+    for most in (10, 11):
+        shapes = {"h": range(4, most + 1)}
+        assert_as_exact(model, shapes, [{"h": size} for size in (4, 6, 10)])
+        bound = import_onnx(model, shapes)
+        feeds = feeds_of(bound.inputs, {"h": 7}, np.random.default_rng(0))
+        _, said = sized_answers(bound, feeds, {"h": 7})
+        assert [int(each) for each in said] == [1, 6]
+        with pytest.raises(ShapeError):
+            import_onnx(model, {"h": 7})
+
+
+def test_sizes_that_are_repeated_where_they_are_one_are_refused():
+    body = HALVES.replace("[2], strides", "[1], strides") + "y = Add(x, u)"
+    model = parsed(LINE, body, "float[o] y")
+    with pytest.raises(UnsupportedOp, match="elements along an axis"):
+        import_onnx(model, {"h": range(1, 9)})
+
+
+@pytest.mark.parametrize(
+    "inputs, body, least, said",
+    [
+        (IMAGE, "y, i = MaxPool<kernel_shape=[2, 2]>(x)", 2, "places of maxima"),
+        (IMAGE, "y = MaxPool<kernel_shape=[2, 2], strides=[2, 3], ceil_mode=1>(x)", 2,
+         "begins in the padding"),
+        (f"{IMAGE}, float[2, 3, 2, 2] f", "y = ConvTranspose<output_shape=[8, 8]>(x, f)", 1,
+         "output_shape gives one size"),
+        (f"{IMAGE}, float[2, 3, 1, 1] f", "y = ConvTranspose<pads=[1, 1, 1, 1]>(x, f)", 1,
+         "nothing may be left along axis 2"),
+        (IMAGE, "k = Constant<value_ints=[9, 9]>()"
+         'y = Resize<axes=[2, 3], keep_aspect_ratio_policy="not_larger">(x, , , k)', 1,
+         "compares the sizes"),
+        (LINE, "r = Constant<value_floats=[0.0, 0.0, 0.2, 1.0, 1.0, 0.8]>()"
+         "k = Constant<value_floats=[1.0, 1.0, 2.0]>()"
+         'y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, r, k)', 1,
+         "a region is cut out"),
+        (LINE, 'k = Constant<value_ints=[3]>() y = Resize<axes=[2], antialias=1, mode="linear">'
+         "(x, , , k)", 1, "antialiasing adds up"),
+    ],
+)  # fmt: skip
+def test_what_depends_on_the_size_is_refused_by_name(inputs, body, least, said):
+    model = parsed(inputs, body, "float[o] y")
+    shapes = {"b": range(1, 3), "h": range(least, 8), "w": range(least, 8)}
+    used = {name: size for name, size in shapes.items() if f" {name}" in inputs or name == "b"}
+    gap = check(model, {n: s for n, s in used.items() if n in inputs.split("]")[0]})[0]
+    assert said in gap.reason and gap.op in body
+    assert gap.remedy == "Give sizes in shapes, in the place of ranges"
