@@ -7,7 +7,7 @@ the file, the option), the reason, and what to do about it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Gap:
         detail: the types, shapes or attributes in question.
         needs: graph inputs whose shapes or values would have to be known.
         kind: what the part is.
+        bounds: names for which `bounds` may say how many there are at most, which would do as well.
     """
 
     node: str
@@ -32,6 +33,7 @@ class Gap:
     detail: str = ""
     needs: tuple[str, ...] = ()
     kind: Literal["node", "input", "output", "tensor"] = "node"
+    bounds: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         op = f" ({self.op})" if self.op else ""
@@ -87,7 +89,19 @@ class FallbackError(CompilerError):
 
 class RangeError(CompilerError):
     """An argument of a call, or what the model computes of it, has an index that is outside of what
-    it leads into, or lets a loop run more often than it was compiled for."""
+    it leads into, or lets a loop run more often than it was compiled for.
+
+    Attributes:
+        bound: the name in `bounds` under which more would have to be allowed; "" for indices.
+        found: how many there are, or iterations of a loop may be; else what is outside.
+    """
+
+    def __init__(self, message: str, bound: str = "", found: int = 0) -> None:
+        super().__init__(message)
+        self.bound, self.found = bound, found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.bound, self.found)
 
 
 class DeviceError(CompilerError):
@@ -166,8 +180,8 @@ class IgnoredOptionWarning(UserWarning):
 
 
 class RecompiledWarning(UserWarning):
-    """A program is compiled again that was dropped to make room for others: calls wait for it. It
-    has the remedy.
+    """A program is compiled again that was dropped to make room for others, or that had not room
+    enough for what a call counts: calls wait for it. It has the remedy.
     """
 
 

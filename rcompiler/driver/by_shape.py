@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from rcompiler.driver import isolate
+from rcompiler.driver.guessed_bounds import GuessedBounds
 from rcompiler.driver.kept_bytes import kept_bytes
 from rcompiler.driver.model_source import ModelSource
 from rcompiler.driver.ranges import Ranges
 from rcompiler.driver.size_guess import Sizes
-from rcompiler.errors import CompilerError, DeviceError, RecompiledWarning
+from rcompiler.errors import CompilerError, DeviceError, RangeError, RecompiledWarning
 from rcompiler.runtime.call_lock import CallLock
 from rcompiler.support.declaration import DeclaredTensor
 from rcompiler.support.random_keys import without_key
@@ -37,16 +38,17 @@ class Ready:
 
     Attributes:
         model: the program.
+        bounds: the guesses that it was compiled for.
         names: of its inputs, in order.
         sizes: of the calls, where the program is for a range; None of one for these shapes alone.
         calls: so many came.
         used: number of the last of them.
     """
 
-    __slots__ = ("calls", "model", "names", "sizes", "used")
+    __slots__ = ("bounds", "calls", "model", "names", "sizes", "used")
 
-    def __init__(self, model: Any, sizes: Sizes | None) -> None:
-        self.model, self.sizes = model, sizes
+    def __init__(self, model: Any, sizes: Sizes | None, bounds: Mapping[str, int]) -> None:
+        self.model, self.sizes, self.bounds = model, sizes, bounds
         self.names = [tensor.name for tensor in without_key(model.inputs)]
         self.calls = self.used = 0
 
@@ -55,12 +57,15 @@ class ByShape:
     """Compiles a model for the shapes that it is called with, and keeps what was used last.
 
     Where an operator needs the value of an input while it is compiled (the target of a Reshape),
-    there is a program for each value, too: the input is a constant of it. Calls from several
-    threads are safe.
+    there is a program for each value, too: the input is a constant of it. Where it needs to know
+    how many of something there are at most, that is guessed, see `GuessedBounds`: of floats before
+    there are programs for their values, of integers where they cannot be constants. Calls from
+    several threads are safe.
 
     Attributes:
         options: of compile_onnx.
         fixed: inputs whose values are constants of the programs.
+        bounds: what is guessed.
         ranges: programs that take several sizes; None where there are none.
     """
 
@@ -86,13 +91,14 @@ class ByShape:
         self._most, self._most_bytes = most, most_bytes
         self._may_fix = may_fix
         self.fixed: list[str] = []
+        self.bounds = GuessedBounds(self.options.get("bounds") or {})
         self._optional = {*optional}
         self._fixing = {*optional}  # constants of the programs; those of the model, where given
         self._names = [name for name in inputs if name not in self._fixing]
         self._ready: dict[Key, Ready] = {}
         self._dropped: dict[Key, None] = {}
         self._calls = count(1)
-        self._closed, self._told = False, False
+        self._closed, self._told, self._told_wider = False, False, False
         self.ranges: Ranges | None = None
         if open_inputs and Ranges.fit(self.options, open_inputs):
             self.ranges = Ranges(self._model, self.options, open_inputs, self._more)
@@ -105,8 +111,12 @@ class ByShape:
 
     @property
     def notes(self) -> Sequence[str]:
-        """What is to be said of ranges."""
-        return () if self.ranges is None else tuple(self.ranges.notes)
+        """What is to be said of values, of guesses and of ranges."""
+        values = [
+            f"each value of '{name}' has a program of its own, as shapes depend on it"
+            for name in self.fixed
+        ]
+        return (*values, *self.bounds.notes, *(() if self.ranges is None else self.ranges.notes))
 
     @property
     def programs(self) -> tuple[Any, ...]:
@@ -194,15 +204,15 @@ class ByShape:
             if (ready := self.seen(feeds)) is not None:
                 return ready
             self._check_open()
+            told = len(self.fixed), self.bounds.now
             if self.ranges is not None and sizes is not None:
                 model = self.ranges.serving(sizes, feeds) or self.ranges.coming(sizes, feeds)
                 model = model or self.ranges.wanted(sizes, feeds)
                 if model is not None:
                     return self._kept(feeds, model, sizes)
                 self._check_open()  # again: it may have waited
-            fixed = len(self.fixed)
             ready = self._made(feeds)
-            if len(self.fixed) > fixed and self.ranges is not None:
+            if told != (len(self.fixed), self.bounds.now) and self.ranges is not None:
                 if (sizes := self._sizes(feeds)) is not None:
                     self.ranges.noted(sizes, feeds)
             return ready
@@ -214,8 +224,11 @@ class ByShape:
             return None
         return self.ranges.sizes(feeds)
 
-    def _kept(self, feeds: Feeds, model: Any, sizes: Sizes | None) -> Ready:
-        ready = Ready(model, sizes)
+    def _kept(
+        self, feeds: Feeds, model: Any, sizes: Sizes | None, bounds: Mapping[str, int] | None = None
+    ) -> Ready:
+        """bounds: what the model was compiled for; None for what is guessed now."""
+        ready = Ready(model, sizes, self.bounds.now if bounds is None else bounds)
         ready.used = next(self._calls)
         with self._lock:
             if self._closed and sizes is None:  # while it was compiled
@@ -253,22 +266,68 @@ class ByShape:
         try:
             return self._compile({})
         except CompilerError as error:
-            if error.gap is None or not error.gap.needs:
+            if error.gap is None or not (error.gap.needs or error.gap.bounds):
                 raise
             return None
+
+    def widen(self, error: RangeError) -> bool:
+        """Whether a call that a program has refused so is answered by one for more, which the next
+        call with these inputs has compiled: it was a guess how many there may be.
+
+        Args:
+            error: of the call.
+        """
+        with self._lock:
+            before = self.bounds.now
+            if not self.bounds.widen(error):
+                return False
+            now = self.bounds.now
+            self._ready = {k: each for k, each in self._ready.items() if each.bounds is now}
+            if now is not before:
+                self._limit_ranges()
+        self._say_wider(error)
+        return True
+
+    def _limit_ranges(self) -> None:
+        if self.ranges is not None:
+            self.ranges.limit(self.bounds.now)
 
     def _made(self, feeds: Feeds) -> Ready:
         self._fix([total for total in self._grown(feeds) if total not in self._fixing])
         self._say_again(feeds)
+        instead: dict[str, list[str]] = {}  # of guesses, inputs whose values would do
         while True:
+            bounds = self.bounds.now
             try:
                 made = self._compile(feeds)
             except CompilerError as error:
-                self._fix(self._needed(error, feeds))
+                self._settle(error, feeds, instead)
                 continue
-            ready = self._kept(feeds, made, None)
+            ready = self._kept(feeds, made, None, bounds)
             self._drop(ready)
             return ready
+
+    def _settle(self, error: CompilerError, feeds: Feeds, instead: dict[str, list[str]]) -> None:
+        """Decide what the model lacks to be compiled; raises the error where that cannot be."""
+        needed = self._needed(error, feeds)
+        if needed and all(feeds[name].dtype.kind in "iub" for name in needed):
+            self._fix(needed)
+            return
+        with self._lock:
+            guessed = self.bounds.guess(error.gap)
+        if guessed:
+            instead.update(dict.fromkeys(guessed, needed))
+        elif needed:
+            self._fix(needed)
+        else:  # by way of a guess it cannot be
+            others = [name for names in instead.values() for name in names]
+            if not others:
+                raise error
+            with self._lock:
+                self.bounds.forget([name for name, values in instead.items() if values])
+            instead.clear()
+            self._fix([*dict.fromkeys(others)])
+        self._limit_ranges()
 
     def _grown(self, feeds: Feeds) -> list[str]:
         """Inputs that say that a cache gets longer than it is."""
@@ -301,6 +360,20 @@ class ByShape:
         self._names = [name for name in self._names if name not in names]
         if self.ranges is not None:
             self.ranges.fix(self.fixed)
+
+    def _say_wider(self, error: RangeError) -> None:
+        """Warn of the first guess that was wrong."""
+        if self._told_wider:
+            return
+        self._told_wider = True
+        warnings.warn(
+            RecompiledWarning(
+                f"a call has {error.found} of '{error.bound}', of which nothing in the model says "
+                f"how many there may be: it is compiled again, with room for "
+                f"{self.bounds.now[error.bound]}; bounds={{'{error.bound}': ...}} says it before"
+            ),
+            stacklevel=4,
+        )
 
     def _say_again(self, feeds: Feeds) -> None:
         """Warn where these shapes had a program, which was not kept."""
@@ -339,13 +412,13 @@ class ByShape:
         shapes = {n: x.shape for n, x in feeds.items() if n not in self._fixing}
         values = {n: x for n, x in feeds.items() if n in self._fixing}
         given: dict[str, dict[str, Any]] = {"shapes": shapes, "values": values}
+        if self.bounds.now:
+            given["bounds"] = self.bounds.now
         merged = {n: found | dict(self.options.get(n) or {}) for n, found in given.items()}
         return isolate.compiler()(self._model, **{**self.options, **merged})
 
     def _needed(self, error: CompilerError, feeds: Mapping[str, np.ndarray]) -> list[str]:
-        """Inputs that the front end asked the values of; raises the error when it asked none."""
+        """Inputs that the front end asked the values of; none where not all may be constants."""
         needs = error.gap.needs if error.gap is not None else ()
         names = [n for n in needs if n in feeds and n not in self.fixed]
-        if not names or not all(self._may_fix(feeds[name]) for name in names):
-            raise error
-        return names
+        return names if all(self._may_fix(feeds[name]) for name in names) else []

@@ -402,7 +402,7 @@ class Compilation:
             outputs=tuple(map(_tensor, tables.outputs)),
             counts=tuple(t.size for t in tables.counts if t.size is not None),
             ranges=tuple(IndexRange(name, *_range(i)) for name, i in _told(tables.inputs)),
-            checks=tuple(IndexCheck(*_range(i), i.says) for _, i in _told(tables.checks)),
+            checks=tuple(IndexCheck(*_range(i), i.says, i.bound) for _, i in _told(tables.checks)),
             states=tuple(State(s.input, s.output, s.in_place) for s in tables.states),
             arena_bytes=tables.memory()[0],
             flushes=scheduler.denormals == "zero",

@@ -141,6 +141,12 @@ class Ranges:
         self._seen: deque[Sizes] = deque(maxlen=_MOST_SEEN)
         self._before: Sizes = ()
 
+    def limit(self, bounds: Mapping[str, int]) -> None:
+        """Compile for so many of what the model counts, by names, from now on."""
+        self._options["bounds"] = dict(bounds)
+        if self._now is not None:  # calls that it answers go on
+            self._now, self._trials = None, self._trials - 1
+
     def _read(self, tensor: DeclaredTensor) -> None:
         """The dimensions of an input."""
         shape = tensor.shape or ()

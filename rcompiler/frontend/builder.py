@@ -243,9 +243,10 @@ def _attributes(
     """
     text = f'rtask.name = {_quote(name)}, rtask.dtype = "{value.dtype}"'
     if indices is not None:
-        first, last, reader, says = indices
+        first, last, reader, says, bound = indices
         said = f"first = {first} : i64, last = {last} : i64, reader = {_quote(reader)}"
         said += f", says = {_quote(says)}" if says else ""
+        said += f", bound = {_quote(bound)}" if bound else ""
         text += f", rtask.indices = {{{said}}}"
     if symbol is not None:
         bounds = f"low = {symbol.low} : i64, high = {symbol.high} : i64"

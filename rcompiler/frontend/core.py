@@ -25,13 +25,15 @@ class Range(NamedTuple):
     """Elements are from the first to the last number.
 
     reader: the node that reads them. says: what is wrong with an element that is outside, with `{}`
-    in its place, and the like (`runtime.program.IndexCheck`); "" for indices.
+    in its place, and the like (`runtime.program.IndexCheck`); "" for indices. bound: the name in
+    `bounds` that a greater number of would allow it.
     """
 
     first: int
     last: int
     reader: str
     says: str = ""
+    bound: str = ""
 
     def holds(self, other: Range) -> bool:
         """Whether all that is inside of the other is inside of this one, of the same kind."""
@@ -181,27 +183,28 @@ class Core:
         read: Value | None = None,
         says: str = "",
         size: Value | None = None,
+        bound: str = "",
     ) -> None:
         """Note that elements of ``value`` lie in a range, by what ``reader`` does with them.
 
         Those of a graph input are looked at before a call. What the model computes is looked at
         after it (`index_checks`), unless its bounds say already that all is well. read: the tensor
-        that the reader's ops name, where ``value`` is a part of it. says: of elements that are no
-        indices, see `Range`. size: see `Expected`.
+        that the reader's ops name, where ``value`` is a part of it. says, bound: of what is no
+        index, see `Range`. size: see `Expected`.
         """
         low, high = value.bounds or (first, last)
         if first <= low and high <= last:
             return
         name = self.argument_of(value)
         if name is not None and not says and not self._when:
-            low, high, whose, _ = self.ranges.get(name, Range(first, last, reader))
+            low, high, whose, *_ = self.ranges.get(name, Range(first, last, reader))
             whose = reader if first > low or last < high else whose
             self.ranges[name] = Range(max(first, low), min(last, high), whose)
             return
         views, read = _views(value), read or value
         views.append(read.whole or read)
         names = frozenset(view.name.partition("#")[0] for view in views if view.name)
-        range_ = Range(first, last, reader, says)
+        range_ = Range(first, last, reader, says, bound)
         found = Expected(value, range_, self.location, names, when=self._when, size=size)
         self.expected.append(found)
         self._watched.append(found)
@@ -213,15 +216,17 @@ class Core:
         source = _views(value)[-1]
         return next((name for argument, name in self.arguments if argument is source), None)
 
-    def expect_iterations(self, value: Value, last: int, reader: str, results: set[str]) -> None:
+    def expect_iterations(
+        self, value: Value, last: int, reader: str, name: str, results: set[str]
+    ) -> None:
         """Note that a loop, which makes these results, does not go on to iteration ``value``, which
-        is 0 where it ends after ``last`` at the latest.
+        is 0 where it ends after ``last`` at the latest. name: of the loop, in `bounds`.
         """
         says = (
             f"{reader} may go on to iteration {{}}, and was compiled for at most {last}; compile "
             "the model with a greater bound"
         )
-        range_ = Range(0, last, reader, says)
+        range_ = Range(0, last, reader, says, name)
         expected = Expected(value, range_, self.location, frozenset(), results, self._when)
         self.expected.append(expected)
 

@@ -35,6 +35,6 @@ def counted(ctx: Context, count: Value, room: int, most: int) -> Extent:
             f"{ctx.op} '{ctx.name}' found {{}} elements, more than the {room} that bounds gives "
             f"'{name}'; compile the model with a greater bound"
         )
-        ctx.b.expect(count, 0, room, f"{ctx.op} '{ctx.name}'", says=sentence)
+        ctx.b.expect(count, 0, room, f"{ctx.op} '{ctx.name}'", says=sentence, bound=name)
         count = ctx.b.elementwise(lambda s, a: s.minimum(a, room), count)
     return ctx.b.count(name, count, room)

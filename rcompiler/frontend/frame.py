@@ -128,16 +128,26 @@ class Call:
         self.b.limited.update(names)
         return min((self.b.limits[n] for n in names if n in self.b.limits), default=None)
 
-    def gap(self, reason: str, remedy: str, needs: tuple[str, ...] = ()) -> Gap:
+    def gap(
+        self,
+        reason: str,
+        remedy: str,
+        needs: tuple[str, ...] = (),
+        bounds: tuple[str, ...] = (),
+    ) -> Gap:
         """What is wrong with this node, with the types and shapes of what it reads."""
         kinds = f"inputs: {', '.join(map(registry.describe, self.inputs))}"
-        return Gap(self.name, qualified(self.node), reason, remedy, kinds, needs)
+        return Gap(self.name, qualified(self.node), reason, remedy, kinds, needs, bounds=bounds)
 
     def refuse(
-        self, reason: str, remedy: str = "Check the model", needs: tuple[str, ...] = ()
+        self,
+        reason: str,
+        remedy: str = "Check the model",
+        needs: tuple[str, ...] = (),
+        bounds: tuple[str, ...] = (),
     ) -> UnsupportedOp:
         """``raise call.refuse(...)``: a node that the compiler does not translate."""
-        return UnsupportedOp(self.gap(reason, remedy, needs))
+        return UnsupportedOp(self.gap(reason, remedy, needs, bounds))
 
     def known(self, value: Any, what: str) -> np.ndarray:
         """Value of an operand that has to be known while compiling; refuses otherwise."""

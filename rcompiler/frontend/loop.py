@@ -84,6 +84,7 @@ class _Count:
             "the most that are compiled",
             f"Pass compile_onnx the most iterations that it may have: bounds={{'{name}': ...}}",
             tuple(sorted(condition.inputs)),
+            (name,) if self.allowed is None else (),
         )
 
 
@@ -168,7 +169,7 @@ def _expect_end(call: Call, count: _Count, trips: int, going: Value, after: Sequ
     )
     tensors = [bare(v) for v in after if isinstance(v, Value)]
     results = {v.name.partition("#")[0] for v in tensors if v.name}
-    b.expect_iterations(over, trips, f"{call.node.op_type} '{name}'", results)
+    b.expect_iterations(over, trips, f"{call.node.op_type} '{name}'", name, results)
 
 
 def _rows_that_ran(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -160,8 +160,11 @@ class Context:
         """``raise ctx.refuse(...)``: a valid node that the compiler does not translate."""
         return UnsupportedOp(self.gap(reason, remedy))
 
-    def run_time(self, index: int, why: str = "") -> UnsupportedOp:
-        """``raise ctx.run_time(...)``: an input that has to be known while compiling is not."""
+    def run_time(self, index: int, why: str = "", bounds: tuple[str, ...] = ()) -> UnsupportedOp:
+        """``raise ctx.run_time(...)``: an input that has to be known while compiling is not.
+
+        bounds: names that a bound would do for as well.
+        """
         what = f"input {index}"
         try:
             formal = onnx.defs.get_schema(self.op, self.opset, self.domain).inputs
@@ -169,7 +172,8 @@ class Context:
         except (onnx.defs.SchemaError, IndexError):
             pass  # of a variadic operator: its number is all there is
         reason, remedy, needs = run_time_value(what, self.input(index))
-        return UnsupportedOp(self.gap(f"{reason}: {why}" if why else reason, remedy, needs))
+        gap = self.gap(f"{reason}: {why}" if why else reason, remedy, needs)
+        return UnsupportedOp(replace(gap, bounds=bounds))
 
     def shape_error(self, reason: str) -> ShapeError:
         """``raise ctx.shape_error(...)``: shapes or types that do not fit the operator."""

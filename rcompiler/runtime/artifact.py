@@ -311,7 +311,7 @@ class Artifact(Writable):
             header["ranges"] = [[r.input, r.first, r.last, r.reader] for r in self.ranges]
         if self.checks:
             header["checks"] = [
-                [c.first, c.last, c.reader, *filter(None, [c.says])] for c in self.checks
+                [c.first, c.last, c.reader, *filter(None, [c.says, c.bound])] for c in self.checks
             ]
         if self.counts:
             header["counts"] = [[s.name, s.low, s.high] for s in self.counts]

@@ -59,7 +59,7 @@ class IndexChecks:
         sizes = (*answers[1:], 0)
         for check, wrong, size in zip(self._checks, answers, sizes, strict=True):
             if wrong and check.says != SIZE_BESIDE:
-                raise RangeError(_told(check, wrong, size))
+                raise RangeError(_told(check, wrong, size), check.bound, wrong)
 
 
 def _told(check: IndexCheck, wrong: int, size: int) -> str:

@@ -141,12 +141,14 @@ class IndexCheck:
             0 by the size of the range's one side, so that it is outside of it whatever the size of
             a call is; `{size}` for the number of the check behind this one, which says that alone,
             and `{first}` and `{last}` for the ends of the positions in so many elements.
+        bound: the name in `bounds` under which more would have to be allowed.
     """
 
     first: int
     last: int
     reader: str
     says: str = ""
+    bound: str = ""
 
 
 @dataclass(frozen=True)

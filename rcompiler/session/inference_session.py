@@ -14,13 +14,19 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from rcompiler.errors import ArtifactError, CompilerError, IgnoredOptionWarning, ShapeError
+from rcompiler.errors import (
+    ArtifactError,
+    CompilerError,
+    IgnoredOptionWarning,
+    RangeError,
+    ShapeError,
+)
 from rcompiler.loading import load, load_bytes
 from rcompiler.model import Model
 from rcompiler.runtime.container import MAGIC
@@ -46,6 +52,7 @@ from rcompiler.session.values import OrtValue, array_of, type_text
 from rcompiler.support.installed import require_compiler
 from rcompiler.support.random_keys import without_key
 
+_Result = TypeVar("_Result")
 _Array = np.ndarray  # a name that the path of every call looks up
 _MOST_SIZES = 16  # of an input whose value a program is compiled for
 # Arguments of onnxruntime's constructor that have no meaning here.
@@ -300,8 +307,12 @@ class InferenceSession:
         """
         if not output_names and run_options is None and type(input_feed) is dict:
             if (quick := self._quick(input_feed)) is not None:
-                results = quick[0](*quick[1])
-                return self._answers(results, None) if self._maps else list(results)
+                try:
+                    results = quick[0](*quick[1])
+                    return self._answers(results, None) if self._maps else list(results)
+                except RangeError as error:
+                    if not self._widened(error):
+                        raise
         wanted = self._wanted(output_names)
         if run_options is not None and (
             found := [*given_options(run_options, RunOptions)._notes()]
@@ -311,8 +322,8 @@ class InferenceSession:
             raise ShapeError(
                 f"the inputs are a {type(input_feed).__name__}; give a dict by their names"
             )
-        model, arguments = self.program(input_feed)
-        return self._answers(model(*arguments), wanted)
+        results = self.with_program(input_feed, lambda model, arguments: model(*arguments))
+        return self._answers(results, wanted)
 
     def run_with_ort_values(
         self,
@@ -400,6 +411,34 @@ class InferenceSession:
         found: tuple[Model, list[Any]] = self._by_shape.program(feeds, check)
         return found
 
+    def with_program(
+        self, given: Mapping[str, Any], call: Callable[[Model, list[Any]], _Result]
+    ) -> _Result:
+        """What a function makes of the compiled model and the arguments of its call; it is called
+        again where a program has not room enough for what the model counts, see `run`.
+
+        Args:
+            given: as `input_feed` of `run`.
+            call: a function of them, which calls the model.
+
+        Returns:
+            Its result.
+
+        Raises:
+            ShapeError, RangeError, CompilerError: as of `run`.
+        """
+        while True:
+            model, arguments = self.program(given)
+            try:
+                return call(model, arguments)
+            except RangeError as error:
+                if not self._widened(error):
+                    raise
+
+    def _widened(self, error: RangeError) -> bool:
+        """Whether there is another program to come, with more room."""
+        return self._model is None and bool(error.bound) and self._by_shape.widen(error)
+
     def _quick(self, given: dict[str, Any]) -> tuple[Any, list[Any]] | None:
         """As `program`, of arrays for which a program is there; None for all else."""
         for array in given.values():
@@ -446,8 +485,8 @@ class InferenceSession:
 
 
 def _is_size(array: np.ndarray) -> bool:
-    """Whether it may be a shape, an axis or a number of elements, and is no data."""
-    return array.dtype.kind in "iub" and array.ndim <= 1 and array.size <= _MOST_SIZES
+    """Whether it may be a shape, an axis, a scale or a number of elements, and is no data."""
+    return array.dtype.kind in "iubf" and array.ndim <= 1 and array.size <= _MOST_SIZES
 
 
 def _is_compiled(given: Any) -> bool:

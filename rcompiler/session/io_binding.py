@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,8 +24,10 @@ class Session(Protocol):
 
     def get_overridable_initializers(self) -> list[Any]: ...
 
-    def program(self, given: Mapping[str, Any]) -> tuple[Any, list[Any]]:
-        """The program that runs inputs, and the arguments of its call."""
+    def with_program(
+        self, given: Mapping[str, Any], call: Callable[[Any, list[Any]], None]
+    ) -> None:
+        """Call a function of the program that runs inputs, and of the arguments of its call."""
 
 
 class IOBinding:
@@ -183,7 +185,9 @@ class IOBinding:
         Raises:
             ShapeError, RangeError, CompilerError: as of `InferenceSession.run`.
         """
-        model, arguments = self.session.program(self._inputs)
+        self.session.with_program(self._inputs, self._run)
+
+    def _run(self, model: Any, arguments: Sequence[np.ndarray]) -> None:
         if any(tensor.extents for tensor in model.outputs + model.inputs):
             self._call(model, arguments)
             return

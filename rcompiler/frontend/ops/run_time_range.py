@@ -51,7 +51,7 @@ def _without_bound(ctx: Context) -> UnsupportedOp:
     index = next(i for i in range(3) if ctx.input(i).const is None)
     name = next(name for name in ctx.outputs if name)
     return ctx.run_time(
-        index, f"it decides the result's shape, unless bounds={{'{name}': ...}} does"
+        index, f"it decides the result's shape, unless bounds={{'{name}': ...}} does", (name,)
     )
 
 

@@ -35,13 +35,14 @@ _SCALAR = ((), "int64", 8)  # shape, type and bytes of a check, and of a count
 @dataclass(frozen=True)
 class Indices:
     """Integers from first to last, which the node `reader` takes for indices; what else they are
-    `says` says of one that is outside.
+    `says` says of one that is outside; `bound` is the name in `bounds` that would allow it.
     """
 
     first: int
     last: int
     reader: str
     says: str = ""
+    bound: str = ""
 
 
 @dataclass(frozen=True)
@@ -250,12 +251,12 @@ def _indices(said: Any) -> Indices:
         case {"first": int(first), "last": int(last), "reader": str(reader), **more} if not (
             isinstance(first, bool) or isinstance(last, bool)
         ):
-            says = more.get("says", "")
-            if isinstance(says, str):
-                return Indices(first, last, reader, says)
+            says, bound = more.get("says", ""), more.get("bound", "")
+            if isinstance(says, str) and isinstance(bound, str):
+                return Indices(first, last, reader, says, bound)
     raise InvalidModel(
-        "'indices' of @main is {first, last, reader}, two integers and a string, with a string "
-        f"'says' or without, not {said}; undo the last change of the text"
+        "'indices' of @main is {first, last, reader}, two integers and a string, with strings "
+        f"'says' and 'bound' or without, not {said}; undo the last change of the text"
     )
 
 

@@ -1,0 +1,71 @@
+"""How many there may be of what a model counts, where nothing in it bounds that.
+
+A program has room for so many. Of a model that is called with numbers that nobody has told before
+the first room is a guess; a call that finds more has it made greater, and is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rcompiler.errors import Gap, RangeError
+
+_FIRST, _FIRST_TRIPS = 64, 16  # room for elements, and for iterations of a loop
+_FACTOR = (
+    4  # for a loop, which only says how often it could run, with what ends it earlier left out
+)
+
+
+class GuessedBounds:
+    """The guesses of one model.
+
+    Attributes:
+        now: by the names that `bounds` of compile_onnx has for them; another dict after each
+            change, so that a program can keep what it was compiled for.
+    """
+
+    def __init__(self, given: Mapping[str, int]) -> None:
+        """given: what a caller says himself, which is no guess."""
+        self._given = set(given)
+        self._loops: set[str] = set()
+        self._found: dict[str, int] = {}  # by calls, of those that were made greater
+        self.now: dict[str, int] = {}
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is to be said of them, a line each."""
+        return tuple(
+            f"'{name}' has room for {room}, which is a guess: nothing in the model bounds it"
+            + (f", and a call had {self._found[name]}" if name in self._found else "")
+            + f"; bounds={{'{name}': ...}} says how many there may be"
+            for name, room in self.now.items()
+        )
+
+    def guess(self, gap: Gap | None) -> list[str]:
+        """Guess what a model is refused for the lack of; the names of what is new."""
+        if gap is None:
+            return []
+        names = [name for name in gap.bounds if name not in self._given and name not in self.now]
+        first = _FIRST
+        if gap.op == "Loop":
+            self._loops.update(names)
+            first = _FIRST_TRIPS
+        self.now = {**self.now, **dict.fromkeys(names, first)}
+        return names
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Take guesses back."""
+        self.now = {name: room for name, room in self.now.items() if name not in names}
+
+    def widen(self, error: RangeError) -> bool:
+        """Make room for what a call found; whether it was a guess that was in its way."""
+        room = self.now.get(error.bound)
+        if room is None:
+            return False
+        if error.found > room:  # else another call has had it made greater
+            wanted = error.found + error.found // 4
+            if error.bound in self._loops:
+                wanted = min(wanted, _FACTOR * room)
+            self.now = {**self.now, error.bound: 1 << (wanted - 1).bit_length()}
+            self._found[error.bound] = error.found
+        return True

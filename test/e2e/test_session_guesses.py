@@ -1,0 +1,202 @@
+"""Sessions of models in which numbers decide sizes and trip counts: values that programs are
+compiled for, and guesses of how many there are, which calls may have made greater. Beside
+onnxruntime."""
+
+import threading
+import warnings
+
+import numpy as np
+import onnx.parser
+import onnxruntime
+import pytest
+
+import rcompiler
+from rcompiler.driver import isolate
+from rcompiler.errors import RangeError, RecompiledWarning
+
+F = np.float32
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("RC_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setenv("RC_DEVICE", "default")
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """What was compiled in the way of a call: the bounds that were asked for."""
+    asked, compiler = [], isolate.compiler
+
+    def counted():
+        def compile_onnx(model, **options):
+            asked.append(options.get("bounds"))
+            return compiler()(model, **options)
+
+        return compile_onnx
+
+    monkeypatch.setattr(isolate, "compiler", counted)
+    return asked
+
+
+def text(body):
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]>\n{body}')
+    return model.SerializeToString()
+
+
+def by_onnxruntime(model):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def agree(model, draws, made=None, **options):
+    """The session answers as onnxruntime does; warnings are for who calls."""
+    made = made or rcompiler.InferenceSession(model, eus=1, **options)
+    wanted = by_onnxruntime(model)
+    for feeds in draws:
+        for found, right in zip(made.run(None, feeds), wanted.run(None, feeds), strict=True):
+            assert (found.shape, found.dtype) == (right.shape, right.dtype)
+            np.testing.assert_allclose(found, right, 1e-4, 1e-5)
+    return made
+
+
+# -- values ----------------------------------------------------------------------------------------
+def sizes_of_a_mask():
+    """As SAM resizes its masks to the image, whose sizes are two floats."""
+    return text("""
+      g (float[1, 1, 8, 8] x, float[2] size) => (float[1, 1, h, w] y) <int64[2] ones = {1, 1}> {
+        whole = Cast<to=7>(size)
+        sizes = Concat<axis=0>(ones, whole)
+        y = Resize<mode="linear", coordinate_transformation_mode="half_pixel">(x, , , sizes)
+      }
+    """)
+
+
+def test_a_few_floats_decide_a_program(compiled):
+    x = np.random.default_rng(0).standard_normal((1, 1, 8, 8)).astype(F)
+    draws = [{"x": x, "size": F(size)} for size in ((5, 7), (12, 9), (5, 7))]
+    made = agree(sizes_of_a_mask(), draws)
+    assert [model.outputs[0].shape for model in made.programs] == [(1, 1, 12, 9), (1, 1, 5, 7)]
+    assert made.notes == ("each value of 'size' has a program of its own, as shapes depend on it",)
+
+
+# -- guesses ---------------------------------------------------------------------------------------
+def steps():
+    return text("g (float[] end) => (float[n] y) <float z = {0}, float one = {1}> {\n"
+                "y = Range(z, end, one) }")  # fmt: skip
+
+
+def test_a_guess_is_made_greater_by_the_call_that_finds_more(compiled):
+    made = rcompiler.InferenceSession(steps(), eus=1)
+    ends = [np.array(end, F) for end in (8.5, 3, 0, 64)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        agree(steps(), [{"end": end} for end in ends], made)
+    with pytest.warns(RecompiledWarning, match=r"a call has 100 of 'y', .* room for 128; bounds="):
+        agree(steps(), [{"end": np.array(100, F)}], made)
+    with warnings.catch_warnings():  # it is said once
+        warnings.simplefilter("error")
+        agree(steps(), [{"end": np.array(end, F)} for end in (9000, 100, 1, 8000)], made)
+    guesses = [bounds["y"] for bounds in compiled if bounds]
+    assert guesses == [64, 128, 16384]
+    assert len(made.programs) == 1
+    assert made.notes == (
+        "'y' has room for 16384, which is a guess: nothing in the model bounds it, and a call had "
+        "9000; bounds={'y': ...} says how many there may be",
+    )
+
+
+def test_what_a_caller_bounds_is_no_guess():
+    made = rcompiler.InferenceSession(steps(), eus=1, bounds={"y": 10})
+    agree(steps(), [{"end": np.array(10, F)}], made)
+    with pytest.raises(RangeError, match="found 11 elements, more than the 10") as caught:
+        made.run(None, {"end": np.array(11, F)})
+    assert (caught.value.bound, caught.value.found) == ("y", 11)
+
+
+def halving():
+    """A loop that only what it computes ends."""
+    return text("""
+      g (float[n] x) => (float[n] y, int64 count)
+      <float half = {0.5}, float one = {1}, int64 zero = {0}, int64 step = {1}> {
+        top = ReduceMax<keepdims=0>(x)
+        again = Greater(top, one)
+        y, count = Loop(, again, x, zero) <
+          body = b (int64 i, bool c, float[n] v, int64 k) => (bool more, float[n] w, int64 l) {
+            w = Mul(v, half)
+            next = ReduceMax<keepdims=0>(w)
+            more = Greater(next, one)
+            l = Add(k, step)
+          }
+        >
+      }
+    """)
+
+
+@pytest.mark.filterwarnings("ignore::rcompiler.errors.RecompiledWarning")
+def test_a_loop_that_numbers_end(compiled):
+    draws = [{"x": F([0.1, top, -3])} for top in (9, 0.5, 2.0**14, 2.0**40, 5)]
+    made = agree(halving(), draws)
+    (name,) = {name for bounds in compiled if bounds for name in bounds}
+    assert [bounds[name] for bounds in compiled if bounds] == [16, 32, 64]
+    assert len(made.programs) == 1
+
+
+@pytest.mark.filterwarnings("ignore::rcompiler.errors.RecompiledWarning")
+def test_programs_for_several_shapes_share_a_guess(compiled):
+    body = """
+      g (float[n] x) => (float[k] y, float[n] z) <float a = {0}, float one = {1}> {
+        total = ReduceSum<keepdims=0>(x)
+        y = Range(a, total, one)
+        z = Neg(x)
+      }
+    """
+    draws = [{"x": np.full(size, level, F)} for size in (2, 3, 2, 5, 7, 9) for level in (1, 40)]
+    made = agree(text(body), draws)
+    assert all(model.outputs[0].shape[0] >= 128 for model in made.programs)
+
+
+@pytest.mark.filterwarnings("ignore::rcompiler.errors.RecompiledWarning")
+def test_calls_from_several_threads_find_more():
+    made = rcompiler.InferenceSession(steps(), eus=1)
+    wrong = []
+
+    def calls(ends):
+        for end in ends:
+            try:
+                (y,) = made.run(None, {"end": np.array(end, F)})
+                if not np.array_equal(y, np.arange(end, dtype=F)):
+                    wrong.append(end)
+            except Exception as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=calls, args=([3, size, 7],)) for size in (70, 500, 300, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert made.programs[-1].outputs[0].shape == (1024,)
+
+
+@pytest.mark.filterwarnings("ignore::rcompiler.errors.RecompiledWarning")
+def test_bound_outputs_of_a_call_that_finds_more():
+    made = rcompiler.InferenceSession(steps(), eus=1)
+    binding = made.io_binding()
+    binding.bind_cpu_input("end", np.array(70, F))
+    binding.bind_output("y")
+    made.run_with_iobinding(binding)
+    np.testing.assert_array_equal(binding.get_outputs()[0].numpy(), np.arange(70, dtype=F))
+
+
+def test_values_where_a_guess_does_not_do():
+    """`Split` in equal parts is not translated for sizes of the run time."""
+    model = text("""
+      g (float[] end) => (float[a] y, float[b] z) <float f = {0}, float one = {1}> {
+        r = Range(f, end, one)
+        y, z = Split<num_outputs=2>(r)
+      }
+    """)
+    made = agree(model, [{"end": np.array(end, F)} for end in (8, 6)])
+    assert [model.outputs[0].shape for model in made.programs] == [(4,), (3,)]
