@@ -30,6 +30,7 @@ def load(
     eus: int | None = None,
     *,
     full: bool = False,
+    mapped: bool = True,
     sha256: str | None = None,
     key: Key | None = None,
     fallback: Fallbacks | None = None,
@@ -42,6 +43,9 @@ def load(
         eus, **options: as for `Executable`; for a GPU `device` (its number) and as for
             `GpuExecutable`.
         full: check the sha256 of large weights, too, which takes as long as reading them.
+        mapped: let the weights of a file of more than 8 MiB be those of the file, which all
+            processes share; False: read them into memory, for files that are written into while
+            they are in use.
         sha256: load the file only if this (64 hex digits) is its digest.
         key: a public Ed25519 key (PEM; a path, or bytes): load the file only if `path`.sig is its
             signature, see `signing.sign`.
@@ -76,14 +80,16 @@ def load(
         from rcompiler.fallback import checked_fallbacks
 
         functions = checked_fallbacks(fallback)
-        with container.reading(Path(path), full, sha256=sha256) as (header, sections, _):
+        with container.reading(Path(path), full, mapped, sha256) as (header, sections, file):
             if composite.STEPS in header:
                 plan, parts = composite.unpacked(path, header, sections)
-                artifacts = [Artifact.of_part(f"{path}", part, full) for part in parts]
+                artifacts = [Artifact.of_part(f"{path}", part, full, file) for part in parts]
                 with being_loaded(str(path)):
                     models = [model_of(each, eus, **options) for each in artifacts]
-                return CompositeModel(plan, models, functions)
-    return _ready(str(path), family.load(Path(path), full=full, sha256=sha256), eus, options)
+                    return CompositeModel(plan, models, functions)
+    return _ready(
+        str(path), family.load(Path(path), full=full, mapped=mapped, sha256=sha256), eus, options
+    )
 
 
 def load_bytes(data: bytes, eus: int | None = None, **options: Any) -> Model | BucketedModel:

@@ -18,18 +18,11 @@ from rcompiler.checker import MOST, Facts, Refused, check
 from rcompiler.errors import ArtifactError, ScheduleError
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.memory import room_for
 from rcompiler.runtime.untrusted import integer
 
 _NOTES = ("notes", "stream", "clocks")  # rules that say that a file is none, not that it races
-_UNREADABLE = (
-    KeyError,
-    TypeError,
-    ValueError,
-    IndexError,
-    AttributeError,
-    OverflowError,
-    MemoryError,
-)
+_UNREADABLE = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
 _MOST_CLOCKS = 1 << 28  # bytes of a certificate
 
 
@@ -49,13 +42,15 @@ def prove(artifact: Artifact) -> None:
     Raises:
         ArtifactError: there is no certificate, or it is not of these programs.
         ScheduleError: the schedule has a race or a deadlock, or leaves a result unwritten.
+        DeviceError: there is not enough memory.
     """
     if not artifact.proof:
         raise ArtifactError(
             "the compiled model carries no proof of its schedule; compile the model again"
         )
     try:
-        check(facts(artifact))
+        with room_for("the proof of the schedule: checking it"):
+            check(facts(artifact))
     except Refused as refused:
         if refused.rule in _NOTES:
             raise _unfit(str(refused)) from None

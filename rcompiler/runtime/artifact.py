@@ -31,7 +31,9 @@ from rcompiler.runtime.artifact_header import (
 from rcompiler.runtime.code_section import Code
 from rcompiler.runtime.container import MappedFile
 from rcompiler.runtime.cpu_needs import Needs, first_that_runs
+from rcompiler.runtime.file_watch import FileWatch
 from rcompiler.runtime.gpu.image import GpuImage
+from rcompiler.runtime.host_system import require_linux
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.levels import LEVELS, Level, merged, ordered, parted
 from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty, room_for
@@ -92,6 +94,7 @@ class Artifact(Writable):
         levels: of a model for several CPUs what each level of it needs, the best first, this one
             among them; else none.
         others: its other levels, as its file has them.
+        mapped: the file that the constants are mapped from; None: they are in memory.
 
     Raises:
         ArtifactError: the constants are no block of bytes.
@@ -118,6 +121,7 @@ class Artifact(Writable):
     storage: Storage = field(default_factory=Storage)
     levels: tuple[Needs, ...] = ()
     others: tuple[Level, ...] = ()
+    mapped: FileWatch | None = None
 
     def __post_init__(self) -> None:
         constants = self.constants
@@ -246,18 +250,21 @@ class Artifact(Writable):
         return of_bytes(data, checked)
 
     @staticmethod
-    def of_part(name: str, data: np.ndarray, full: bool = False) -> "Artifact":
+    def of_part(
+        name: str, data: np.ndarray, full: bool = False, file: MappedFile | None = None
+    ) -> "Artifact":
         """The artifact of bytes that lie in a larger file, which stay where they are.
 
         Args:
             name: what to call it in messages.
             data: uint8[size], all of its bytes.
             full: check the sha256 of large weights, too.
+            file: the larger one, if it is mapped.
 
         Raises:
             ArtifactError: they are no compiled model, or are damaged.
         """
-        return checked(name, *container.parsed(Path(name), data, full), full)
+        return checked(name, *container.parsed(Path(name), data, full), full, file)
 
     def content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and sections of the file.
@@ -265,6 +272,8 @@ class Artifact(Writable):
         Returns:
             JSON values, and uint8[size] by the names of sections.
         """
+        if self.mapped is not None:
+            self.mapped.check()
         alone = self._alone()
         return merged([Level.of(*alone), *self.others]) if self.others else alone
 
@@ -346,6 +355,7 @@ def of_bytes(data: bytes, check: Callable[..., _T]) -> _T:
         raise ArtifactError(
             f"{container.shown(data)} is not bytes; give those of a model, or load its file"
         )
+    require_linux(f"{_BYTES}")
     with room_for(f"{_BYTES}: reading them"):
         read = container.parsed(_BYTES, np.frombuffer(data, np.uint8), full=True)
         return check(_BYTES, *read, full=True)
@@ -395,13 +405,13 @@ def _aligned(block: np.ndarray) -> np.ndarray:
 
 
 class SharedWeights(NamedTuple):
-    """Weights that were read, how the file keeps them, and what is certified of them. mapped:
-    whether the bytes of the file stay."""
+    """Weights that were read, how the file keeps them, and what is certified of them. mapped: the
+    file whose bytes they are; None: they are in memory."""
 
     constants: np.ndarray
     storage: Storage
     described: Mapping[str, Any]
-    mapped: bool
+    mapped: FileWatch | None
 
 
 def shared_weights(
@@ -416,14 +426,16 @@ def shared_weights(
     full, file: see `storage.loaded`.
     """
 
+    watch = None if file is None else file.watch
+
     def read() -> SharedWeights:
         made = header.get(WEIGHTS)
         if made is None:
             described = header["sections"][WEIGHTS]
-            return SharedWeights(_aligned(sections[WEIGHTS]), Storage(), described, True)
+            return SharedWeights(_aligned(sections[WEIGHTS]), Storage(), described, watch)
         with _named(path):
             weights, kept = storage.loaded(made, sections[WEIGHTS], full, file)
-        return SharedWeights(weights, kept, made, file is not None)
+        return SharedWeights(weights, kept, made, watch)
 
     return container.decoded(str(path), read)
 
@@ -441,12 +453,12 @@ def certified(
     """
 
     def decode() -> tuple[Artifact, str]:
-        own = {name: data for name, data in sections.items() if name != WEIGHTS}
-        if not weights.mapped:  # the bytes of the file, of which the weights are a copy, may go
-            own = {name: data.copy() for name, data in own.items()}
+        # copies: the bytes of the file may go, or change
+        own = {name: data.copy() for name, data in sections.items() if name != WEIGHTS}
         return _decode(header, {**own, WEIGHTS: weights.constants}, weights.storage)
 
     artifact, claimed = container.decoded(str(path), decode)
+    artifact = replace(artifact, mapped=weights.mapped)
 
     def facts() -> str:
         return _certificate(artifact._header(), {**described, WEIGHTS: weights.described})

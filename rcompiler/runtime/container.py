@@ -15,6 +15,9 @@ against it at every load. For the large one, the weights, sha256 would take most
 on several threads instead, and `full=True` checks the sha256 as well. Both find damage. Neither
 is a signature: a file contains machine code, so load only files that you would also execute.
 
+Files of up to 8 MiB are read into memory. Larger ones are mapped, so that processes share their
+weights: `file_watch` finds out whether such a file was written over.
+
 Who must know that it is one certain file passes its sha256 to `read`. The whole file is then read
 into memory, so that nobody can change it afterwards, and hashed.
 """
@@ -39,7 +42,9 @@ import numpy as np
 
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import ArtifactError, DeviceError
-from rcompiler.runtime.memory import address, refusal
+from rcompiler.runtime.file_watch import FileWatch
+from rcompiler.runtime.host_system import require_linux
+from rcompiler.runtime.memory import address, aligned_empty, refusal
 from rcompiler.runtime.untrusted import integer
 
 MAGIC = b"\x93RCX"
@@ -131,10 +136,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 class MappedFile(NamedTuple):
-    """A file whose bytes are mapped. handle: of the open file; start: address of its first byte."""
+    """A file whose bytes are mapped. handle: of the open file; start: address of its first byte;
+    watch: whether it changes."""
 
     handle: int
     start: int
+    watch: FileWatch
 
     def offset(self, part: np.ndarray) -> int:
         """Where a part of the mapping begins in the file."""
@@ -148,7 +155,8 @@ def read(
 
     Args:
         full: check the sha256 of large sections, too.
-        mapped: False reads the file into memory, so that nothing of it is used later.
+        mapped: False reads the file into memory, so that nothing of it is used later, as is done
+            with small ones.
         sha256: hex digest that the file must have; implies ``mapped=False``.
 
     Raises:
@@ -162,13 +170,22 @@ def read(
 def reading(
     path: Path, full: bool = False, mapped: bool = True, sha256: str | None = None
 ) -> Iterator[tuple[Json, dict[str, np.ndarray], MappedFile | None]]:
-    """The same, and the file as long as it is open; None if it is not mapped."""
+    """The same, and the file as long as it is open; None if it is not mapped.
+
+    Raises DeviceError on a system that runs no models.
+    """
+    require_linux(shown(path))
     with _opened(path) as file:
-        data = _content(path, file, mapped := mapped and sha256 is None)
+        watch = FileWatch(path, file.fileno())
+        mapped = mapped and sha256 is None and watch.size > STRONG_UP_TO
+        data = _content(path, file, mapped)
         if sha256 is not None:
             _check_pin(path, data, sha256)
-        there = MappedFile(file.fileno(), address(data)) if mapped else None
-        yield *parsed(path, data, full), there
+        there = MappedFile(file.fileno(), address(data), watch) if mapped else None
+        header, sections = parsed(path, data, full)
+        described: Any = header["sections"]
+        watch.expect(lambda: all(_intact(described[n], d, False) for n, d in sections.items()))
+        yield header, sections, there
 
 
 def parsed(path: Path, data: np.ndarray, full: bool = False) -> tuple[Json, dict[str, np.ndarray]]:
@@ -204,7 +221,7 @@ def contents(path: Path, mapped: bool = True) -> np.ndarray:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
     """A plain file. Raises ArtifactError."""
     with _readable(path):
         # Not blocking: opening a FIFO that nobody writes to would wait for ever.
@@ -213,7 +230,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _content(path: Path, file: BinaryIO, mapped: bool) -> np.ndarray:
+def _content(path: Path, file: io.BufferedReader, mapped: bool) -> np.ndarray:
     with _readable(path):
         status = os.fstat(file.fileno())
         if stat.S_ISDIR(status.st_mode):
@@ -221,7 +238,10 @@ def _content(path: Path, file: BinaryIO, mapped: bool) -> np.ndarray:
         if not stat.S_ISREG(status.st_mode):
             raise _fault(path, "it is no plain file", "give a file written by save()")
         if not status.st_size or not mapped:
-            return np.frombuffer(file.read(), np.uint8)
+            content = aligned_empty((status.st_size,), np.dtype(np.uint8))
+            content = content[: file.readinto(content.data)]
+            content.flags.writeable = False
+            return content
         flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE
         memory = mmap.mmap(file.fileno(), status.st_size, flags=flags, prot=mmap.PROT_READ)
         return np.frombuffer(memory, np.uint8)

@@ -15,6 +15,7 @@ from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.binding import Binding
 from rcompiler.runtime.cpu_needs import require_flags, require_one
 from rcompiler.runtime.held import HeldModel
+from rcompiler.runtime.host_system import require_x86
 from rcompiler.runtime.image import Image, LoadedImage
 from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.loaded_schedule import LoadedSchedule
@@ -30,6 +31,7 @@ from rcompiler.runtime.state import HeldState, State
 from rcompiler.runtime.thread_schedule import ThreadSchedule, combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
 from rcompiler.runtime.turns import Turn, Turns
+from rcompiler.runtime.watched import Watched
 from rcompiler.support.this_process import this_process
 
 _Array = np.ndarray  # a name that the path of every call looks up
@@ -95,6 +97,7 @@ class Executable(HeldModel, Stateful):
                 f"the model is compiled for '{artifact.target}', which is no CPU; load it with "
                 "rcompiler.load, on a machine that has such a device"
             )
+        require_x86(artifact.target)
         if artifact.levels:
             require_one(artifact.levels)
         require_flags(artifact.target, artifact.cpu_flags)
@@ -134,22 +137,15 @@ class Executable(HeldModel, Stateful):
         )
         paced = partial(_PlanOfModel, eus=self.eus, waiting=waiting, pin=pin, timed=timed)
         plan = paced(artifact)
-        self._launcher: Launcher | Turn
+        launcher: Launcher | Turn
         if turns is not None:
-            self._launcher = turns.join(plan)
-            return
-        if plans is None:
-            self._launcher = Launcher(plan.serving)
-            return
-        all_plans = [plan, *map(paced, others)]
-        owner = this_process()
-
-        def make() -> Team:
-            if this_process() != owner:  # a child explores nothing: its parent does
-                return all_plans[plans.chooser.serving].serving()
-            return serve_plans(all_plans, plans.chooser, artifact, wait_limit_s)
-
-        self._launcher = Launcher(make)
+            launcher = turns.join(plan)
+        elif plans is None:
+            launcher = Launcher(plan.serving)
+        else:
+            launcher = _exploring(plans, [plan, *map(paced, others)], artifact, wait_limit_s)
+        file = artifact.mapped
+        self._launcher = launcher if file is None else Watched(launcher, file)
 
     def __call__(self, *args: object, **kwargs: object) -> Outputs[np.ndarray]:
         """Run one inference.
@@ -414,6 +410,20 @@ class _PlanOfModel:
         if self.threads > 1 and not self._timed:
             return keep_pace(self.team(), self.alone)
         return self.team()
+
+
+def _exploring(
+    plans: Plans, loaded: Sequence[_PlanOfModel], first: Artifact, limit_s: float
+) -> Launcher:
+    """What runs one of several plans, and tries the others in the process that it was made in."""
+    owner = this_process()
+
+    def make() -> Team:
+        if this_process() != owner:  # a child explores nothing: its parent does
+            return loaded[plans.chooser.serving].serving()
+        return serve_plans(loaded, plans.chooser, first, limit_s)
+
+    return Launcher(make)
 
 
 def _threads(artifact: Artifact, asked: int | None) -> int:

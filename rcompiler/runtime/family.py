@@ -205,6 +205,8 @@ class Family(Writable):
         names: dict[str, str] = {}
         described = []
         first = self.programs[0]
+        if first.mapped is not None:
+            first.mapped.check()
         for number, (sizes, program) in enumerate(zip(self.sizes, self.programs, strict=True)):
             if program.constants is first.constants and program.storage is first.storage:
                 program.__dict__["described_weights"] = first.described_weights
@@ -337,6 +339,9 @@ def checked(
         if not {n for each in axes for n in each} <= numbers:
             raise ValueError
         sizes = tuple(_sizes(entry["sizes"], len(symbols)) for entry in entries)
+        headers = [entry["header"] for entry in entries]
+        if not all(isinstance(each, dict) for each in headers):
+            raise ValueError
         places = [
             {string(name): string(place) for name, place in entry["sections"].items()}
             for entry in entries
@@ -347,14 +352,14 @@ def checked(
         packed = said.get("packed", False)
         if packed not in (False, True) or (packed and len(symbols) != 2):
             raise ValueError
-        return symbols, axes, sizes, entries, places, packed
+        return symbols, axes, sizes, headers, places, packed
 
-    symbols, axes, sizes, entries, places, packed = container.decoded(str(path), parts)
+    symbols, axes, sizes, headers, places, packed = container.decoded(str(path), parts)
     programs = []
-    for entry, place in zip(entries, places, strict=True):
+    for own_header, place in zip(headers, places, strict=True):
         own = {name: sections[section] for name, section in place.items()}
         described = {name: header["sections"][section] for name, section in place.items()}
-        programs.append(artifacts.certified(path, entry["header"], own, described, weights))
+        programs.append(artifacts.certified(path, own_header, own, described, weights))
     family = Family(symbols, axes, sizes, tuple(programs), packed)
     try:
         family.check()

@@ -44,7 +44,8 @@ EXTERNALS: Mapping[str, str] = {
 }
 _REFUSED = (
     "code image: the system refuses executable memory",
-    "allow it for this process (SELinux: execmem)",
+    "allow it for this process: SELinux (execmem) or a filter of system calls (seccomp, as of "
+    "systemd's MemoryDenyWriteExecute= or a container) is in the way",
 )
 _SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]{0,255}")
 

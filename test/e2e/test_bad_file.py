@@ -18,6 +18,7 @@ import rcompiler
 from rcompiler.codegen.cpu import CacheWarning
 from rcompiler.errors import (
     ArtifactError,
+    DeviceError,
     ScheduleError,
 )
 from rcompiler.support.random_inputs import random_inputs
@@ -40,6 +41,17 @@ def test_truncated_and_damaged_files(saved):
         saved.write_bytes(changed)
         with pytest.raises(ArtifactError, match="m.rcx: "):
             rcompiler.load(saved)
+
+
+def test_too_little_memory_for_the_proof_is_said(saved, monkeypatch):
+    """The file is right: to compile the model again changes nothing."""
+
+    def check(facts):
+        raise MemoryError
+
+    monkeypatch.setattr("rcompiler.driver.certified.check", check)
+    with pytest.raises(DeviceError, match="checking it: the system refuses memory"):
+        rcompiler.load(saved)
 
 
 def test_foreign_files(tmp_path):

@@ -327,7 +327,10 @@ class GpuExecutable(HeldModel, Stateful):
         if self._loaded is None or self._loaded.failed:
             self._loaded = None  # gives its memory back first
             code = self._image, self._launches, self._driver, self._function
-            self._loaded = Resident(self.artifact, *code, self._limit_s)
+            made = Resident(self.artifact, *code, self._limit_s)
+            if self.artifact.mapped is not None:
+                self.artifact.mapped.check()  # the device has a copy of what it was
+            self._loaded = made
         return self._loaded
 
     def _take(self, args: Sequence[object]) -> list[np.ndarray | ForeignArray]:

@@ -1,0 +1,69 @@
+"""A file that a model has mapped: whether it still has the bytes that were loaded.
+
+Whoever writes over such a file, or cuts it off, changes weights that are in use: answers would be
+those of other weights, and what is no longer there ends the process when it is read. Both can be
+seen from outside at the price of a microsecond: the system keeps the size of a file and the time of
+the last write.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+from rcompiler.errors import ArtifactError
+
+
+class FileWatch:
+    """Looks at a file by a handle of its own: what takes its name later is another file.
+
+    Attributes:
+        size: of the file when it was loaded.
+    """
+
+    def __init__(self, path: Path, handle: int) -> None:
+        """path: what to call it. handle: of the open file, before anything of it is read."""
+        self._path = path
+        self._handle = os.dup(handle)
+        weakref.finalize(self, os.close, self._handle)
+        self._seen = self._now()
+        self.size = self._seen[0]
+        self._intact: Callable[[], bool] = lambda: False
+        self._fault: str | None = None
+
+    def _now(self) -> tuple[int, int]:
+        found = os.fstat(self._handle)
+        return found.st_size, found.st_mtime_ns
+
+    def expect(self, intact: Callable[[], bool]) -> None:
+        """What is asked when the file was written to: whether all that is read has its checksums.
+
+        Args:
+            intact: reads the mapping, unless the file has another size.
+        """
+        self._intact = intact
+
+    def check(self) -> None:
+        """See whether the file is as it was loaded; one that was only touched is.
+
+        Raises:
+            ArtifactError: it is not, now and from now on.
+        """
+        if self._fault is None:
+            now = self._now()
+            if now == self._seen:
+                return
+            if now[0] != self.size:
+                self._fault = f"it had {self.size} bytes when it was loaded and has {now[0]}"
+            elif not self._intact():
+                self._fault = "it has other bytes than when it was loaded"
+            else:
+                self._seen = now
+                return
+        raise ArtifactError(
+            f"{self._path}: the file was written over while a model is loaded that has its weights "
+            f"mapped: {self._fault}; load it again. Replace a file by renaming another one to it "
+            "(mv, or save()), not by writing into it (cp), or load it with mapped=False"
+        )
