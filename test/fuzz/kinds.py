@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from . import graphs, judge
+from . import large as large_graphs
 from . import quantised as quantised_networks
+from .calls import calls
 from .graphs import Case
 from .judge import Outcome, Report
 from .maker import Reject
@@ -37,16 +39,19 @@ KINDS: dict[str, Kind] = {
     "models": models,
     "artifacts": artifacts,
     "sized": sized,
+    "large": large_graphs.large,
+    "calls": calls,
     "sweep": sweep,
 }
 # Those of one graph each, which can be made small: the case of a seed, and the judge of cases.
 OF_GRAPHS: dict[str, tuple[Callable[[int, Sequence[str]], Case], Callable[..., Outcome]]] = {
     "graph": (graphs.case_of, judge.judge),
     "quantised": (quantised_networks.case_of, quantised_networks.judged),
+    "large": (large_graphs.case_of, judge.judge),
 }
 BYTES = ("models", "artifacts")  # whose mutants are files with other bytes
 # How often each is tried where all are.
 SHARES = {
-    **{"graph": 10, "sized": 1, "quantised": 1},
+    **{"graph": 10, "sized": 1, "quantised": 1, "calls": 2, "large": 1},
     **{"passes": 2, "schedules": 1, "models": 1, "artifacts": 1},
 }
