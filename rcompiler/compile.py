@@ -22,6 +22,7 @@ from rcompiler.errors import CompilerError, DeviceError
 from rcompiler.model import Model
 from rcompiler.options import Build, Denormals, Kernels, Precision, RollerPolicy, Roots, Tune
 from rcompiler.support import installed, onnx_worker
+from rcompiler.support.ample_stack import with_ample_stack
 
 if TYPE_CHECKING:
     from rcompiler.composite_model import CompositeModel
@@ -195,6 +196,13 @@ def compile_onnx(
             )
         return compiled_apart(**{**given, "model": warm.given()})
     onnx_worker.prepare()
+    return with_ample_stack(lambda: _compiled(given, warm))
+
+
+def _compiled(
+    given: dict[str, Any], warm: WarmStart
+) -> Model | CrossCompiledModel | BucketedModel | CompositeModel:
+    """By the compiler, in this process. given: the arguments of `compile_onnx`."""
     compiler = _compiler()
     given["model"] = warm.model()
     if given["fallback"] is not None:
