@@ -10,6 +10,8 @@ from rcompiler.kernelgen.value import Val, literal, type_name
 from rcompiler.linalg.affine import Linear, Terms
 from rcompiler.linalg.element_types import item_bytes
 
+_MAX_NUMBER = 1 << 31  # from here on a displacement in the text of llvm.getelementptr is a value
+
 
 class Emitter(Scopes, TypedOps):
     """Writes the body of one function. Its typed operations are pure: see `Scopes.pure`."""
@@ -262,6 +264,8 @@ class Emitter(Scopes, TypedOps):
             kind: type of the elements, as they lie in memory.
             count: a number, or the name of an i64.
         """
+        if isinstance(count, int) and not -_MAX_NUMBER <= count < _MAX_NUMBER:
+            count = self.index(Linear(count))
         named = isinstance(count, str)
         types = f"({type_}, i64)" if named else f"({type_})"
         text = f"llvm.getelementptr {pointer}[{count}] : {types} -> {type_}, {kind}"

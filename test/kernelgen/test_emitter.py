@@ -128,3 +128,17 @@ def test_offsets_of_a_register_tile_are_added_up_once(monkeypatch):
     assert found == [Linear.of("%i", 32) + Linear.of(LANE) + k for k in (-16, -12, -8, -4)]
     assert {buffer.stride([row, column]), found[0].stride} == {1}
     assert len(sums) == 2  # the start of the buffer, and one for all positions
+
+
+def test_a_far_displacement_is_a_value():
+    """The text of llvm.getelementptr has numbers of 32 bits."""
+    e = Emitter(8, has_fma=True)
+    for count in ((1 << 31) - 1, -(1 << 31)):
+        assert f"%p[{count}] : (!llvm.ptr) ->" in text_of_address(e, count)
+    for count in (1 << 31, -(1 << 31) - 1):
+        assert "%p[%" in text_of_address(e, count) and f"constant {count} : i64" in text(e)
+
+
+def text_of_address(e: Emitter, count: int) -> str:
+    e.address("%p", "i8", Linear(count))
+    return e.text()[-1]
