@@ -24,7 +24,19 @@ from onnx import (
 from rcompiler.errors import CompilerError, Gap, InvalidModel, ShapeError, UnsupportedOp
 from rcompiler.support.extent import Size, highest
 
-from . import bounds, conditional, control, dtypes, fold, functions, load, loop, registry, sequences  # noqa: F401  their handlers
+from . import (  # noqa: F401  their handlers
+    bounds,
+    conditional,
+    control,
+    dtypes,
+    fold,
+    functions,
+    load,
+    loop,
+    registry,
+    scan,
+    sequences,
+)
 from .builder import Builder, Value
 from .evaluate import evaluate
 from .frame import Call, Frame, OptionalValue, SequenceValue, Unknown

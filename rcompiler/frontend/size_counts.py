@@ -8,7 +8,7 @@ b.lengths[Symbol("length", 0, 9)] = lengths, ... // differs between the requests
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from rcompiler.support.extent import Extent, Monomial, Size, Symbol, divided, hi
 
 from .body import Body
 from .recurrence import RecurrenceOps
-from .scalar import Scalar
+from .scalar import Operand, Scalar
 from .value import SIZE_OF, Extents, LengthsDiffer, SizeAtRunTime, Value
+
+Reads = list[tuple[Value, str]]  # of a body: tensors, and the maps that read them
 
 
 class SizeCounts(RecurrenceOps):
@@ -117,6 +119,21 @@ class SizeCounts(RecurrenceOps):
         if symbol not in self.counts:
             raise LengthsDiffer(f"'{symbol.name}' differs between the requests of a call")
         return self.counts[symbol]
+
+    def told_sizes(
+        self, sizes: Sequence[Size]
+    ) -> tuple[Reads, Callable[[Sequence[Scalar]], list[Operand]]]:
+        """For a body that asks for sizes: what it has to read of those that a run tells, and
+        ``told(scalars)``, which makes all of them of the scalars of these reads: numbers, and
+        scalars of int64.
+        """
+        open_ = [size for size in sizes if isinstance(size, Extent)]
+
+        def told(scalars: Sequence[Scalar]) -> list[Operand]:
+            rest = iter(scalars)
+            return [next(rest) if isinstance(size, Extent) else size for size in sizes]
+
+        return [(self.number(size), "") for size in open_], told
 
     def numbers(self, elements: np.ndarray, dtype: str) -> Value:
         """A tensor of sizes; a constant where they are known."""

@@ -133,9 +133,10 @@ def test_a_model_whose_numbers_reach_no_output_takes_no_key():
     assert [tensor.name for tensor in model.inputs] == ["x"]
 
 
-def test_several_sizes():
+@pytest.mark.parametrize("sizes", [[1, 2, 5, 8], range(1, 9)])
+def test_several_sizes(sizes):
     open_size = network("n = RandomNormalLike(x) y = Add(x, n)", "float[N,64] x", "float[N,64] y")
-    model = compiled(open_size, shapes={"N": [1, 2, 5, 8]})
+    model = compiled(open_size, shapes={"N": sizes})
     for rows in (1, 2, 5, 8):
         drawn(lambda rows=rows: model(np.zeros((rows, 64), np.float32))[0])
 

@@ -43,6 +43,11 @@ BOTH = f"{IMAGE}, float[b, 2, r, q] z"
 PLACES = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners",
           "half_pixel_symmetric")  # fmt: skip
 
+STEP = (
+    "step (float[b, 2] s, float[b, 2] p) => (float[b, 2] t, float[b, 2] o)"
+    "{ m = Mul(s, s) t = Add(m, p) o = Tanh(t) }"
+)
+
 CASES = [
     # Resize
     *(resize(scales, mode="nearest", coordinate_transformation_mode=mode, nearest_mode=how)
@@ -104,6 +109,51 @@ CASES = [
          "c = Constant<value=float {0.1}>()"
          "y = QLinearConv<pads=[1, 1, 1, 1]>(x, c, p, v, c, q, c, p)", 1, "uint8[o] y",
          indices={"x": (0, 99)}, name="QLinearConv"),
+    # places that are computed
+    *(case(f"{kind}[b, 2, h, w] x, float[b, h, 4, 2] p",
+           f'y = GridSample<mode="{mode}", padding_mode="{padding}", align_corners={corners}>'
+           "(x, p)", 1, f"{kind}[o] y", indices={"x": (0, 9)})
+      for kind, mode, padding, corners in (
+          ("float", "linear", "zeros", 0), ("float", "linear", "border", 1),
+          ("float", "cubic", "reflection", 0), ("float", "linear", "reflection", 1),
+          ("int32", "nearest", "zeros", 0))),
+    *(case(f"float[b, 2, h, w] x, float[b, 8, {size}, {size_w}] p, float[3, 2, 2, 2] f{more}",
+           f"o = Mul(p, p) y = DeformConv<{told}>(x, f, o{', , m' if more else ''})", 2)
+      for size, size_w, more, told in (
+          ("h", "w", "", "pads=[0, 0, 1, 1], kernel_shape=[2, 2]"),
+          ("h", "w", ", float[b, 4, h, w] m", "pads=[1, 1, 0, 0], kernel_shape=[2, 2]"))),
+    # sequences, signals
+    case("float[h, b, 3] x, int64[b] n", "y = ReverseSequence(x, n)", 3, indices={"n": (0, 4)}),
+    case("float[b, h, 3] x, int64[b] n", "y = ReverseSequence<time_axis=1, batch_axis=0>(x, n)",
+         3, indices={"n": (0, 4)}),
+    case("float[b, 2, h, 4] x, float[b, h, 2] c, float[b, h, 2] s", "y = RotaryEmbedding(x, c, s)",
+         opset=23),
+    case("float[b, h, 8] x, float[9, 2] c, float[9, 2] s, int64[b, h] p",
+         "y = RotaryEmbedding<num_heads=2, interleaved=1>(x, c, s, p)", opset=23,
+         indices={"p": (0, 9)}),
+    case("float[b, h, 8] x, float[9, 1] c, float[9, 1] s, int64[b, h] p", "q = Neg(p)"
+         "y = RotaryEmbedding<num_heads=2, rotary_embedding_dim=2>(x, c, s, q)", opset=23,
+         indices={"p": (0, 9)}),
+    *(case("float[b, h] x", f"y = {op}<seed=1.0>(x)")
+      for op in ("RandomNormalLike", "RandomUniformLike", "Bernoulli")),
+    case("float[b, 4] x", "y = Multinomial<seed=1.0, sample_size=3>(x)", 1, "int32[o] y"),
+    case("float[b, h, 6, 2] x", "y = DFT<axis=2>(x)", opset=17),
+    case("float[b, h, 1] x", "n = Constant<value=int64 {5}>() y = DFT<onesided=1>(x, n)",
+         opset=17),
+    case("float[b, h, 2] x", "n = Constant<value=int64 {9}>() y = DFT(x, n)", opset=17),
+    case("float[b, h] x, float[4] v",
+         "n = Constant<value=int64 {2}>() y = STFT(x, n, v)", 4, opset=17),
+    *(case("float[h, b, 2] x, float[b, 2] i",
+           f"f, y = Scan<num_scan_inputs=1, body={STEP}, scan_input_directions=[{way}], "
+           f"scan_output_directions=[{back}], scan_output_axes=[{axis}]>(i, x) ",
+           3, "float[o] f, float[o] y", name=f"Scan-{way}-{back}-{axis}")
+      for way, back, axis in ((0, 0, 0), (1, 0, 1), (0, 1, 0), (1, 1, 0))),
+    *(case("float[b, 8, h, w] x",
+           f"p = MaxPool<kernel_shape=[{k}, {k}], strides=[{k}, {k}]>(x) l = Shape<start=2>(x)"
+           "z = Constant<value_ints=[0, 0, -1]>() c = Reshape(p, z)"
+           "v = Constant<value_ints=[2, 2]>()"
+           f"y = Col2Im<{told}>(c, l, v)", 3, name=f"Col2Im-{told}")
+      for k, told in ((1, "pads=[1, 0, 0, 1]"), (2, "strides=[2, 2]"))),
 ]  # fmt: skip
 
 

@@ -17,7 +17,9 @@ from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.prefix import prefix
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Scalar
+from rcompiler.frontend.scalar import Operand, Scalar
+from rcompiler.frontend.value import extent_of
+from rcompiler.support.extent import highest
 
 
 def _seed(ctx: Context) -> int:
@@ -49,11 +51,11 @@ def _stream(ctx: Context, use: bytes = b"") -> Value:
     )
 
 
-def _uniform(s: Body, shape: Sequence[int], stream: Scalar, dtype: str) -> Scalar:
+def _uniform(s: Body, shape: Sequence[Operand], stream: Scalar, dtype: str) -> Scalar:
     """A number in [0, 1) for the element of the enclosing generic over ``shape``."""
     flat = s.const(0, "index")
     for i, size in enumerate(shape):
-        flat = flat * size + s.index(i)
+        flat = flat * (s.cast(size, "index") if isinstance(size, Scalar) else size) + s.index(i)
     bits = _hash(s, _hash(s, s.cast(flat, "uint32") ^ stream) + stream * 0x9E3779B9)
     # 24 bits are exact in f32; a signed conversion is the cheap one.
     high = s.as_type(s.shift_right(bits, 8), "int32")
@@ -63,7 +65,8 @@ def _uniform(s: Body, shape: Sequence[int], stream: Scalar, dtype: str) -> Scala
 @lowering("RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike")
 def _random(ctx: Context) -> Value:
     like = ctx.op.endswith("Like")
-    shape = list(ctx.input(0).shape) if like else [int(d) for d in ctx.attr("shape", [])]
+    sizes = list(ctx.input(0).sizes) if like else [int(d) for d in ctx.attr("shape", [])]
+    shape, (reads, told) = [highest(size) for size in sizes], ctx.b.told_sizes(sizes)
     number = ctx.attr("dtype")
     dtype = dtypes.from_onnx(number) if number else ctx.input(0).dtype if like else "float32"
     if not dtypes.is_float(dtype):
@@ -71,22 +74,24 @@ def _random(ctx: Context) -> Value:
     ctx.check_size(shape, dtype)
     wide, streams = dtypes.wide(dtype), [_stream(ctx)]
 
-    def uniform(s: Body, stream: Scalar) -> Scalar:
+    def uniform(s: Body, stream: Scalar, *counts: Scalar) -> Scalar:
         low, high = ctx.attr("low", 0.0), ctx.attr("high", 1.0)
-        return s.cast(_uniform(s, shape, stream, wide) * (high - low) + low, dtype)
+        return s.cast(_uniform(s, told(counts), stream, wide) * (high - low) + low, dtype)
 
-    def normal(s: Body, stream: Scalar, turns: Scalar) -> Scalar:
+    def normal(s: Body, stream: Scalar, turns: Scalar, *counts: Scalar) -> Scalar:
         """The Box-Muller transform of two uniform numbers."""
-        radius = s.sqrt(s.log(1.0 - _uniform(s, shape, stream, wide)) * -2.0)
-        angle = _uniform(s, shape, turns, wide) * (2 * math.pi)
+        there = told(counts)
+        radius = s.sqrt(s.log(1.0 - _uniform(s, there, stream, wide)) * -2.0)
+        angle = _uniform(s, there, turns, wide) * (2 * math.pi)
         deviate = radius * s.cos(angle)
         return s.cast(deviate * ctx.attr("scale", 1.0) + ctx.attr("mean", 0.0), dtype)
 
     is_normal = "Normal" in ctx.op
     if is_normal:
         streams.append(_stream(ctx, b"angle"))
-    reads = [(stream, "") for stream in streams]
-    return ctx.b.tabulate(shape, dtype, normal if is_normal else uniform, *reads)
+    reads = [*((stream, "") for stream in streams), *reads]
+    made = ctx.b.tabulate(shape, dtype, normal if is_normal else uniform, *reads)
+    return ctx.b.sized(made, map(extent_of, sizes))
 
 
 @lowering("Multinomial")

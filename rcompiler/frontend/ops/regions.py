@@ -14,9 +14,10 @@ from rcompiler.frontend.contraction import window_counts
 from rcompiler.frontend.ops.contraction import add_channels
 from rcompiler.frontend.ops.gather import expect_inside
 from rcompiler.frontend.ops.operand_shapes import window
-from rcompiler.frontend.ops.vision import Tap, interpolate, whole
+from rcompiler.frontend.ops.vision import Tap, interpolate, of_floats, whole
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Scalar
+from rcompiler.frontend.scalar import Operand, Scalar
+from rcompiler.frontend.sized import bare
 
 
 def _check_regions(ctx: Context, x: Value, rois: Value, columns: int) -> None:
@@ -172,7 +173,9 @@ def _half_away(s: Body, x: Scalar) -> Scalar:
 
 @lowering("DeformConv")
 def _deform_conv(ctx: Context) -> Value:
-    """Samples at shifted positions [n, c, kernel..., out...], then one contraction."""
+    """Samples at shifted positions [n, c, kernel..., out...], then one contraction. Of the image
+    also the sizes may be known at run time only; the result is at the bound then.
+    """
     ctx.need_float()
     b, x, w, groups = ctx.b, ctx.input(0), ctx.input(1), ctx.attr("group", 1)
     if (
@@ -200,7 +203,8 @@ def _deform_conv(ctx: Context) -> Value:
 
 def _shifted_samples(ctx: Context) -> tuple[Value, list[int]]:
     """What every tap of the kernel sees at every place of the result, and the result's sizes."""
-    b, x, offset, mask = ctx.b, ctx.input(0), ctx.input(2), ctx.optional(4)
+    b, x, offset, mask = ctx.b, bare(ctx.input(0)), ctx.input(2), ctx.optional(4)
+    sizes, told = b.told_sizes(ctx.input(0).sizes[2:])
     rank, shifts, kernel = x.rank - 2, ctx.attr("offset_group", 1), list(ctx.input(1).shape[2:])
     strides, dilations, pads = window(ctx, x.shape[2:], kernel)
     padded = [n + a + c for n, a, c in zip(x.shape[2:], pads[:rank], pads[rank:], strict=True)]
@@ -217,11 +221,11 @@ def _shifted_samples(ctx: Context) -> tuple[Value, list[int]]:
     first = 3 + rank  # dimensions: n, shift group, channel in it, kernel..., out...
 
     def body(s: Body, *args: Scalar) -> Scalar:
-        axes = []
+        axes, extents = [], told(args[len(args) - len(sizes) :])
         for i in range(rank):
             whole = s.index(first + i) * strides[i] + s.index(3 + i) * dilations[i] - pads[i]
             at = s.cast(s.cast(whole, "int32"), wide) + s.cast(args[i], wide)
-            axes.append(_around(s, at, x.shape[2 + i]))
+            axes.append(_around(s, at, of_floats(s, extents[i], wide)))
         channel = s.index(1) * per + s.index(2)
         value = interpolate(
             s, axes, lambda at: s.cast(s.extract(x, [s.index(0), channel, *at]), wide)
@@ -233,11 +237,11 @@ def _shifted_samples(ctx: Context) -> tuple[Value, list[int]]:
     if mask is not None:
         reads.append((mask, ", ".join(["d0", "d1", *kernels, *places])))
     shape = [n, shifts, per, *kernel, *out]
-    return b.tabulate(shape, x.dtype, body, *reads), out
+    return b.tabulate(shape, x.dtype, body, *reads, *sizes), out
 
 
-def _around(s: Body, at: Scalar, size: int) -> list[Tap]:
-    """Both neighbours of a coordinate; those outside the image count as zero."""
+def _around(s: Body, at: Scalar, size: Operand) -> list[Tap]:
+    """Both neighbours of a coordinate; those outside the image count as zero. size: a float."""
     at = s.bounded(at, -4.0, size + 4.0)
     low = s.floor(at)
     part = at - low

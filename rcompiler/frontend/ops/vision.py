@@ -10,9 +10,11 @@ import numpy as np
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, dims
-from rcompiler.frontend.contraction import window_counts
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Scalar
+from rcompiler.frontend.scalar import Operand, Scalar
+from rcompiler.frontend.sized import bare
+from rcompiler.frontend.value import extent_of
+from rcompiler.support.extent import Size, highest, lowest, product
 
 
 @lowering("DepthToSpace", "SpaceToDepth")
@@ -40,39 +42,60 @@ def _blocks(ctx: Context) -> Value:
     return b.reshape(parts, [n, c * size * size, h // size, w // size])
 
 
+def blocks_of(ctx: Context) -> tuple[list[Size], list[Size]]:
+    """Of a Col2Im the sizes of the image, and how many blocks there are along each axis of it."""
+    given = ctx.input(1).elements
+    told = ctx.ints(1, "image_shape") if given is None else given.reshape(-1).tolist()
+    image: list[Size] = [*told]
+    block, rank = ctx.ints(2, "block_shape"), len(image)
+    strides, dilations = ctx.attr("strides") or [1] * rank, ctx.attr("dilations") or [1] * rank
+    pads = ctx.attr("pads") or [0] * (2 * rank)
+    if not rank == len(block) == len(strides) == len(dilations) == len(pads) // 2:
+        raise ctx.shape_error("block_shape, strides, dilations or pads do not fit the image")
+    counts: list[Size] = []
+    for i, size in enumerate(image):
+        room = size + (pads[i] + pads[rank + i] - (block[i] - 1) * dilations[i] - 1)
+        if lowest(room) < 0:
+            raise ctx.shape_error("the columns do not fit the image")
+        counts.append(ctx.b.quotient(f"{ctx.outputs[0]}[{i + 2}]", room, strides[i]) + 1)
+    return image, counts
+
+
 @lowering("Col2Im")
 def _col2im(ctx: Context) -> Value:
     """Sum of overlapping blocks: every pixel adds up the block elements that cover it."""
     b, x = ctx.b, ctx.input(0)
-    image, block = ctx.ints(1, "image_shape"), ctx.ints(2, "block_shape")
-    rank, count = len(image), math.prod(block)
+    image, counts = blocks_of(ctx)
+    block, rank = ctx.ints(2, "block_shape"), len(image)
     strides, dilations = ctx.attr("strides") or [1] * rank, ctx.attr("dilations") or [1] * rank
     pads = ctx.attr("pads") or [0] * (2 * rank)
-    if not rank == len(block) == len(strides) == len(dilations) == len(pads) // 2 or x.rank != 3:
+    if x.rank != 3:
         raise ctx.shape_error("block_shape, strides, dilations or pads do not fit the image")
-    n, channels = x.shape[0], x.shape[1] // max(count, 1)
-    padded = [n + a + c for n, a, c in zip(image, pads[:rank], pads[rank:], strict=True)]
-    blocks = window_counts(padded, block, strides, dilations)
-    if min([*blocks, count]) < 1 or x.shape[1:] != (channels * count, math.prod(blocks)):
+    n, count = x.shape[0], math.prod(block)
+    channels = x.shape[1] // max(count, 1)
+    if count < 1 or x.sizes[1:] != (channels * count, product(counts)):
         raise ctx.shape_error("the columns do not fit the image")
-    columns = b.reshape(x, [n, channels, *block, *blocks])
+    bounds = [highest(size) for size in counts]
+    extents = [x.extents[0], None, *[None] * rank, *map(extent_of, counts)]
+    columns = bare(b.reshape(x, [n, channels, *block, *bounds], extents))
+    sizes, told = b.told_sizes(counts)
 
-    def body(s: Body, _: Scalar, acc: Scalar) -> Scalar:
+    def body(s: Body, _: Scalar, *args: Scalar) -> Scalar:
         inside, taps, where = s.const(True, "bool"), [], []
-        for i in range(rank):
+        for i, blocks in enumerate(told(args[:-1])):
+            blocks = s.cast(blocks, "index") if isinstance(blocks, Scalar) else blocks
             tap = s.index(2 + rank + i)
             at = s.index(2 + i) + pads[i] - tap * dilations[i]
-            inside = (
-                inside & (at >= 0) & s.rem(at, strides[i]).eq(0) & (at < blocks[i] * strides[i])
-            )
+            inside = inside & (at >= 0) & s.rem(at, strides[i]).eq(0) & (at < blocks * strides[i])
             taps.append(tap)
-            where.append(s.clamp(at / strides[i], 0, blocks[i] - 1))
+            where.append(s.clamp(at / strides[i], 0, bounds[i] - 1))
         value = s.extract(columns, [s.index(0), s.index(1), *taps, *where])
-        return acc + s.select(inside, value, 0)
+        return args[-1] + s.select(inside, value, 0)
 
-    shape = [n, channels, *image]
-    reads = [(b.empty(block, x.dtype), ", ".join(dims(rank, 2 + rank)))]
-    return b.fold(reads, shape, x.dtype, 0, "p" * (2 + rank) + "r" * rank, body)
+    shape = [n, channels, *map(highest, image)]
+    reads = [(b.empty(block, x.dtype), ", ".join(dims(rank, 2 + rank))), *sizes]
+    made = b.fold(reads, shape, x.dtype, 0, "p" * (2 + rank) + "r" * rank, body)
+    return b.sized(made, [x.extents[0], None, *map(extent_of, image)])
 
 
 @lowering("AffineGrid")
@@ -130,10 +153,10 @@ def weights_cubic(t: Scalar, a: float = -0.75) -> list[Scalar]:
     return [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)]
 
 
-def _reflect(s: Body, x: Scalar, low: float, high: float) -> Scalar:
+def _reflect(s: Body, x: Scalar, low: float, high: Operand) -> Scalar:
     """Mirror ``x`` at the borders until it is inside."""
     span = high - low
-    if span <= 0:
+    if not isinstance(span, Scalar) and span <= 0:
         return s.const(low, x.dtype)
     distance = s.select(x < low, low - x, x - high)
     turns = s.floor(distance / span)
@@ -141,17 +164,25 @@ def _reflect(s: Body, x: Scalar, low: float, high: float) -> Scalar:
     even = (turns - s.floor(turns * 0.5) * 2.0).eq(0.0)
     inner = s.select(even, rest, span - rest)
     mirrored = s.select(x < low, inner + low, high - inner)
-    return s.select((x < low) | (x > high), mirrored, x)
+    found = s.select((x < low) | (x > high), mirrored, x)
+    return s.select(span > 0.0, found, low) if isinstance(span, Scalar) else found
 
 
-def _taps_of(s: Body, g: Scalar, size: int, mode: str, padding: str, corners: bool) -> list[Tap]:
-    """Positions and weights along one axis for a coordinate in [-1, 1].
+def of_floats(s: Body, size: Operand, dtype: str) -> Operand:
+    """A size as a float: a number, or a scalar."""
+    return s.cast(size, dtype) if isinstance(size, Scalar) else float(size)
+
+
+def _taps_of(
+    s: Body, g: Scalar, size: Operand, mode: str, padding: str, corners: bool
+) -> list[Tap]:
+    """Positions and weights along one axis for a coordinate in [-1, 1]. size: a float.
 
     With padding "border" the standard moves a coordinate to the border before it looks around it;
     PyTorch, which the operator comes from, and onnxruntime move each place that is read. It is the
     same but for cubic interpolation, where we do as they do, since models are exported from there.
     """
-    x = (g + 1.0) * (0.5 * (size - 1)) if corners else ((g + 1.0) * float(size) - 1.0) * 0.5
+    x = (g + 1.0) * (0.5 * (size - 1.0)) if corners else ((g + 1.0) * size - 1.0) * 0.5
     low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
     if mode == "nearest":
         x = s.roundeven(x)
@@ -200,9 +231,12 @@ def interpolate(
 
 @lowering("GridSample")
 def _grid_sample(ctx: Context) -> Value:
-    """Read ``x`` [n, c, spatial...] at the grid's points [n, out..., rank] (last axis first)."""
-    b, x, grid = ctx.b, ctx.input(0), ctx.input(1)
+    """Read ``x`` [n, c, spatial...] at the grid's points [n, out..., rank] (last axis first). Of
+    ``x`` also the sizes may be known at run time only.
+    """
+    b, x, grid = ctx.b, bare(ctx.input(0)), ctx.input(1)
     ctx.need_float(1)
+    sizes, told = b.told_sizes(ctx.input(0).sizes[2:])
     rank = x.rank - 2
     if rank < 1 or grid.rank != x.rank or grid.shape[-1] != rank or grid.shape[0] != x.shape[0]:
         raise ctx.shape_error("the grid does not fit the input")
@@ -226,8 +260,9 @@ def _grid_sample(ctx: Context) -> Value:
     corners = bool(ctx.attr("align_corners", 0))
 
     def body(s: Body, *args: Scalar) -> Scalar:
+        extents = [of_floats(s, size, wide) for size in told(args[rank:])]
         axes = [
-            _taps_of(s, s.cast(args[rank - 1 - i], wide), x.shape[2 + i], mode, padding, corners)
+            _taps_of(s, s.cast(args[rank - 1 - i], wide), extents[i], mode, padding, corners)
             for i in range(rank)
         ]
         if mode == "nearest":
@@ -245,4 +280,4 @@ def _grid_sample(ctx: Context) -> Value:
 
     points = dims(rank, 2)
     reads = [(grid, ", ".join(["d0", *points, str(i)])) for i in range(rank)]
-    return b.tabulate(shape, x.dtype, body, *reads)
+    return b.tabulate(shape, x.dtype, body, *reads, *sizes)

@@ -16,7 +16,7 @@ from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context
 from rcompiler.frontend.scalar import Scalar
 from rcompiler.frontend.sized import bare
-from rcompiler.frontend.value import extent_of
+from rcompiler.frontend.value import SizeAtRunTime, extent_of
 from rcompiler.support.extent import SIZE_BESIDE, Extent, Size, highest, lowest
 
 _LEAST_OF_MANY = 2  # elements, of which it is known that they are not repeated
@@ -29,15 +29,16 @@ def may_agree(a: Size, b: Size) -> bool:
 
 
 def agreed(ctx: Context, value: Value, axis: int, size: Extent) -> Value:
-    """The tensor, which has so many elements along an axis in each call that is no error. The bound
-    of the size is not above that of the axis.
-    """
+    """The tensor, which has so many elements along an axis in each call that is no error."""
     b, own = ctx.b, value.sizes[axis]
     if own == size:
         return value
     extents = list(value.extents)
     extents[axis] = size
-    whole = b.slice_along(bare(value), axis, 0, highest(size))
+    behind = [0] * value.rank
+    behind[axis] = max(highest(size) - value.shape[axis], 0)
+    whole = b.pad(bare(value), [0] * value.rank, behind)
+    whole = b.slice_along(whole, axis, 0, highest(size))
     made = b.sized(whole, extents)
     reader = f"{ctx.op} '{ctx.name}'"
     says = (
@@ -52,6 +53,16 @@ def agreed(ctx: Context, value: Value, axis: int, size: Extent) -> Value:
     less = b.elementwise(lambda s, a, c: s.minimum(a, c), *sizes)
     b.expect(b.elementwise(apart, *sizes), 0, 0, reader, whole, says, less)
     return made
+
+
+def fitted(ctx: Context, value: Value, axis: int, size: Size) -> Value:
+    """The tensor with so many elements along an axis. Refuses one that has, or may have, others."""
+    own = value.sizes[axis]
+    if own == size:
+        return value
+    if not isinstance(size, Extent) or not isinstance(own, Extent) or not may_agree(own, size):
+        raise SizeAtRunTime(f"{own} elements along axis {axis} of an input meet {size}")
+    return agreed(ctx, value, axis, size)
 
 
 def in_common(ctx: Context, axis: int | None = None) -> Context:

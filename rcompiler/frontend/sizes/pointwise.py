@@ -24,6 +24,9 @@ rule(
     ).split()
 )(_alike)
 
+# The numbers of an element are those of its position among all that are there.
+rule("RandomNormalLike", "RandomUniformLike")(as_usual)
+
 # The distance of an element to the diagonal does not depend on how many there are.
 rule("Trilu", "Transpose")(as_usual)
 
@@ -34,6 +37,14 @@ def _dropout(ctx: Context, lower: Lowering) -> Results:
     need_whole(ctx, 1, 2)
     x = ctx.input(0)
     return with_extents(ctx, of_whole(ctx, lower), x.extents, x.extents)
+
+
+@rule("Multinomial")
+def _multinomial(ctx: Context, lower: Lowering) -> Results:
+    """A row of draws for each row of probabilities."""
+    x = ctx.input(0)
+    need_along(ctx, x, [x.rank - 1])
+    return with_extents(ctx, of_whole(ctx, lower), (x.extents[0], None))
 
 
 @rule("QuantizeLinear", "DequantizeLinear")

@@ -9,7 +9,9 @@ from rcompiler.frontend.ops.gather import expect_inside
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.sized import bare
 from rcompiler.frontend.value import SizeAtRunTime
+from rcompiler.support.extent import SIZE_BESIDE, Size
 
+from .agreement import fitted
 from .rules import Results, is_partial, need_along, need_whole, of_whole, rule, with_extents
 
 
@@ -60,14 +62,58 @@ def _lengths(ctx: Context, x: Value, by_batch: bool) -> Value:
         if not varies or given.const is not None:
             expect_inside(ctx, given, most)
         if varies:
-            wrong = b.elementwise(
-                lambda s, n, m: s.select((n < 0) | (s.cast(n, "int64") > m), n, 0), given, count
-            )
-            reader = f"{ctx.op} '{ctx.name}'"
-            sentence = (
-                f"{reader} is given a length of {{}}, and it is from 0 to the number of steps"
-            )
-            b.expect(wrong, 0, 0, reader, given, sentence)
+            _expect_steps(ctx, given, x.sizes[axis])
         lens = b.elementwise(lambda s, n, m: s.clamp(n, 0, s.cast(m, n.dtype)), bare(given), count)
     lens.known = 0, most
     return lens
+
+
+def _expect_steps(ctx: Context, lengths: Value, steps: Size) -> None:
+    """Of lengths that they are not above a number of steps that a run tells."""
+    b, reader = ctx.b, f"{ctx.op} '{ctx.name}'"
+    count = b.number(steps)
+    wrong = b.elementwise(
+        lambda s, n, m: s.select((n < 0) | (s.cast(n, "int64") > m), n, 0), lengths, count
+    )
+    sentence = (
+        f"{reader} is given a length of {{}}, and it is from 0 to {SIZE_BESIDE}, the number of "
+        f"steps in this call ('{steps}')"
+    )
+    b.expect(wrong, 0, 0, reader, lengths, sentence, count)
+
+
+@rule("ReverseSequence")
+def _reverse_sequence(ctx: Context, lower: Lowering) -> Results:
+    """What is turned round lies at the start; what is no sequence has no steps."""
+    x, given = ctx.input(0), ctx.input(1)
+    time, batch = ctx.attr("time_axis", 0), ctx.attr("batch_axis", 1)
+    if x.rank < 2 or {time, batch} != {0, 1} or given.rank != 1:
+        return lower(ctx)
+    lengths = ctx.b.masked(fitted(ctx, given, 0, x.sizes[batch]))
+    if x.extents[time] is not None:
+        _expect_steps(ctx, lengths, x.sizes[time])
+    return with_extents(ctx, of_whole(ctx, lower, {1: lengths}), x.extents)
+
+
+@rule("RotaryEmbedding")
+def _rotary(ctx: Context, lower: Lowering) -> Results:
+    """Each step of each sequence by itself."""
+    x, flat = ctx.input(0), ctx.input(0).rank == 3
+    need_along(ctx, x, [2] if flat else [1, 3])
+    batch, steps = x.sizes[0], x.sizes[1 if flat else 2]
+    given: dict[int, Value] = {}
+    for number in (1, 2, 3):
+        value = ctx.optional(number)
+        if value is None:
+            continue
+        if ctx.has(3) and number < 3:
+            need_whole(ctx, number)
+            continue
+        if value.rank != (2 if number == 3 else 3):
+            return lower(ctx)
+        value = value if value.sizes[0] == 1 else fitted(ctx, value, 0, batch)
+        value = fitted(ctx, value, 1, steps)
+        need_along(ctx, value, range(2, value.rank))
+        # the position of what is not there is the first one
+        given[number] = ctx.b.masked(value) if number == 3 else value
+    return with_extents(ctx, of_whole(ctx, lower, given), x.extents)
