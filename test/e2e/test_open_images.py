@@ -7,6 +7,7 @@ session, which makes such a program by itself.
 import image_networks
 import numpy as np
 import pytest
+from onnx import parser
 from onnx.reference import ReferenceEvaluator
 from turns import turn_of
 from whole_ranges import whole_ranges
@@ -14,6 +15,8 @@ from whole_ranges import whole_ranges
 import rcompiler
 from rcompiler.errors import RangeError, ShapeError
 from rcompiler.runtime.sized_arguments import SizedCall
+
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
 
 OPTIONS = {"device": "default", "eus": 2}
 NETWORKS = [  # of each the least side, sizes that it takes, and one that it does not
@@ -80,3 +83,53 @@ def test_a_session_has_one_program_for_images_of_many_sizes(network, least, size
         ranges = [model.inputs[0] for model in session.programs if any(model.inputs[0].extents)]
         assert ranges, session.notes
         assert len(session.programs) < 6
+
+
+IMAGE = "float[1, 2, h, w] x"
+OPERATORS = [
+    (IMAGE, "k = Constant<value_floats=[1.0, 1.0, 1.7, 0.6]>()"
+     'y = Resize<mode="cubic", exclude_outside=1>(x, , k)'),
+    (IMAGE, "k = Constant<value_floats=[1.0, 1.0, 2.0, 2.0]>()"
+     'y = Resize<mode="linear", coordinate_transformation_mode="align_corners">(x, , k)'),
+    (f"{IMAGE}, float[2, 3, 4, 3] f",
+     "y = ConvTranspose<strides=[2, 3], pads=[1, 0, 1, 1]>(x, f)"),
+    (IMAGE, "y = AveragePool<kernel_shape=[3, 2], strides=[2, 1], pads=[1, 1, 1, 0], "
+     "ceil_mode=1>(x)"),
+    (f"{IMAGE}, float[1, h, 3, 2] g", 'y = GridSample<padding_mode="reflection">(x, g)'),
+    (f"{IMAGE}, float[1, 8, h, w] g, float[3, 2, 2, 2] f",
+     "o = Tanh(g) y = DeformConv<pads=[1, 0, 0, 1]>(x, f, o)"),
+    ("float[h, w, 3] x, int64[w] n", "y = ReverseSequence(x, n)"),
+    ("float[w, h, 8] x, float[12, 2] c, float[12, 2] s, int64[w, h] n",
+     "y = RotaryEmbedding<num_heads=2>(x, c, s, n)"),
+    ("float[h, w] x", "y = RandomNormalLike<seed=1.0>(x)"),
+    ("float[h, w] x", "a = Shape<start=1>(x) z = ConstantOfShape(a) f, y = Scan<"
+     "num_scan_inputs=1, body=step (float[w] s, float[w] p) => (float[w] t, float[w] o)"
+     "{ t = Add(s, p) o = Tanh(t) }>(z, x)"),
+    (IMAGE, "p = MaxPool<kernel_shape=[2, 2], strides=[2, 2]>(x) l = Shape<start=2>(x)"
+     "z = Constant<value_ints=[0, 0, -1]>() c = Reshape(p, z) t = Concat<axis=1>(c, c)"
+     "v = Constant<value_ints=[2, 2]>() y = Col2Im<strides=[2, 2]>(t, l, v)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("inputs, body", turn_of(OPERATORS, 3))
+def test_a_compiled_operator_answers_as_that_of_each_size(inputs, body):
+    head = '<ir_version: 10, opset_import: ["": 23]>'
+    proto = parser.parse_model(f"{head} g ({inputs}) => (float[o] y) {{ {body} }}")
+    shapes = {"h": range(3, 13), "w": range(3, 13)}
+    rng = np.random.default_rng(0)
+    with rcompiler.compile_onnx(
+        proto, shapes=shapes, buckets=whole_ranges(proto, shapes), **OPTIONS
+    ) as model:
+        for h, w in ((3, 4), (12, 7), (5, 12)):
+            feeds = {}
+            for tensor in model.inputs:
+                shape = tensor.shape_at({"h": h, "w": w})
+                feeds[tensor.name] = rng.standard_normal(shape).astype(np.float32)
+                if tensor.dtype == "int64":
+                    feeds[tensor.name] = rng.integers(0, 4, shape)
+            exact = {name: array.shape for name, array in feeds.items()}
+            (found,) = model(**feeds)
+            with rcompiler.compile_onnx(proto, shapes=exact, **OPTIONS) as other:
+                (expected,) = other(**feeds)
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, 1e-5, 1e-5)

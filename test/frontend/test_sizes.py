@@ -258,7 +258,7 @@ def test_the_first_state_of_no_steps_is_the_last():
 
 def test_all_that_is_refused_is_listed():
     model = parsed(
-        "float[seq, 4, 4] x",
+        "float[4, seq, 4] x",
         "a = Det(x) s = Constant<value_ints=[3, -1]>() b = Reshape(x, s) c = Squeeze(x) "
         "y = ReduceSum<keepdims=0>(c)",
         "float y",

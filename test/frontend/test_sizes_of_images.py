@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import parser
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -154,7 +155,44 @@ CASES = [
            "v = Constant<value_ints=[2, 2]>()"
            f"y = Col2Im<{told}>(c, l, v)", 3, name=f"Col2Im-{told}")
       for k, told in ((1, "pads=[1, 0, 0, 1]"), (2, "strides=[2, 2]"))),
+    # one by one
+    case(IMAGE, "y = GlobalLpPool<p=1>(x)"),
+    case("float[h, w] x", "y = EyeLike<k=1>(x)"),
+    case("float[h, 3, 3] x", "y = Det(x)"),
+    case("float[h, w] x", "y = BitCast<to=6>(x)", 1, "int32[o] y", opset=26),
 ]  # fmt: skip
+
+
+TREE = (
+    "nodes_treeids=[0, 0, 0], nodes_nodeids=[0, 1, 2], nodes_featureids=[1, 0, 0],"
+    'nodes_values=[0.2, 0.0, 0.0], nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"],'
+    "nodes_truenodeids=[1, 0, 0], nodes_falsenodeids=[2, 0, 0],"
+)
+LEAVES = "_treeids=[0, 0], {0}_nodeids=[1, 2], {0}_ids=[0, 1], {0}_weights=[0.5, 2.0]"
+ROWS = [
+    ("Scaler<offset=[1.0, 2.0], scale=[2.0, 3.0]>(x)", "y"),
+    ('Normalizer<norm="L2">(x)', "y"),
+    ("Imputer<imputed_value_floats=[1.0, 2.0], replaced_value_float=0.0>(x)", "y"),
+    ("Binarizer<threshold=0.1>(x)", "y"),
+    ("LinearRegressor<coefficients=[1.0, 2.0], intercepts=[0.5]>(x)", "y"),
+    ("LinearClassifier<coefficients=[1.0, 2.0, -1.0, 1.0], intercepts=[0.5, 1.0],"
+     'classlabels_ints=[3, 4], post_transform="SOFTMAX">(x)', "l, y"),
+    (f"TreeEnsembleRegressor<{TREE} n_targets=2, target{LEAVES.format('target')}>(x)", "y"),
+    (f"TreeEnsembleClassifier<{TREE} classlabels_int64s=[5, 6], class{LEAVES.format('class')}>(x)",
+     "l, y"),
+    ('SVMRegressor<kernel_type="LINEAR", coefficients=[1.0, -1.0], support_vectors='
+     "[1.0, 0.0, 0.5, 2.0], n_supports=2, rho=[0.1], kernel_params=[1.0, 0.0, 1.0]>(x)", "y"),
+    ("FeatureVectorizer<inputdimensions=[2, 2]>(x, x)", "y"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call, results", ROWS, ids=[call.split("<")[0] for call, _ in ROWS])
+def test_classical_models_take_any_number_of_rows(call, results):
+    head = '<ir_version: 10, opset_import: ["": 21, "ai.onnx.ml": 3]>'
+    label = ", int64[o] l" if "l" in results else ""
+    body = f"{results} = ai.onnx.ml.{call}"
+    model = parser.parse_model(f"{head} g (float[n, 2] x) => (float[o] y{label}) {{ {body} }}")
+    assert_as_exact(model, {"n": range(1, 8)}, [{"n": 1}, {"n": 5}, {"n": 7}])
 
 
 @pytest.mark.parametrize("model, least, step, indices", CASES)

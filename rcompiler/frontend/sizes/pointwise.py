@@ -26,6 +26,7 @@ rule(
 
 # The numbers of an element are those of its position among all that are there.
 rule("RandomNormalLike", "RandomUniformLike")(as_usual)
+rule("BitCast")(as_usual)
 
 # The distance of an element to the diagonal does not depend on how many there are.
 rule("Trilu", "Transpose")(as_usual)
@@ -37,6 +38,20 @@ def _dropout(ctx: Context, lower: Lowering) -> Results:
     need_whole(ctx, 1, 2)
     x = ctx.input(0)
     return with_extents(ctx, of_whole(ctx, lower), x.extents, x.extents)
+
+
+@rule("EyeLike")
+def _eye_like(ctx: Context, lower: Lowering) -> Results:
+    """Ones lie where a row and a column have the same number, as far as there are both."""
+    return with_extents(ctx, of_whole(ctx, lower), ctx.input(0).extents)
+
+
+@rule("Det")
+def _det(ctx: Context, lower: Lowering) -> Results:
+    """Of each matrix of a batch."""
+    x = ctx.input(0)
+    need_along(ctx, x, range(max(x.rank - 2, 0), x.rank))
+    return with_extents(ctx, of_whole(ctx, lower), x.extents[:-2])
 
 
 @rule("Multinomial")

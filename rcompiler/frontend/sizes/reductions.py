@@ -61,6 +61,13 @@ def _means(b: Builder, wide: Value, axes: Sequence[int], keep: bool, dtype: str)
     return b.elementwise(mean, b.sum(wide, axes, keep), count, dtype=dtype)
 
 
+@rule("GlobalLpPool")
+def _global_norm(ctx: Context, lower: Lowering) -> Results:
+    x = ctx.input(0)
+    made = of_whole(ctx, lower, {0: ctx.b.masked(x, range(2, x.rank))})
+    return with_extents(ctx, made, _reduced(x, range(2, x.rank), True))
+
+
 @rule("GlobalMaxPool")
 def _global_max(ctx: Context, lower: Lowering) -> Results:
     return lower(ctx)
