@@ -32,6 +32,11 @@ def handles(*ops: str) -> Callable[[Handler], Handler]:
     return register
 
 
+def names() -> list[str]:
+    """All operators that have a handler."""
+    return sorted(_TABLE)
+
+
 def find(node: NodeProto) -> Handler | None:
     """The handler of a node that is not an op on tensors."""
     return _TABLE.get(node.op_type) if node.domain in ("", "ai.onnx") else None

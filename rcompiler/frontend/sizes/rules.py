@@ -23,6 +23,7 @@ Rule = Callable[[Context, Lowering], Results]
 _TABLE: OperatorTable[Rule] = OperatorTable("rcompiler.frontend.sizes", "rules")
 
 find = _TABLE.find
+names = _TABLE.names
 
 
 def rule(*ops: str, domain: str = "") -> Callable[[Rule], Rule]:
