@@ -93,6 +93,8 @@ OPERATORS = [
      'y = Resize<mode="linear", coordinate_transformation_mode="align_corners">(x, , k)'),
     (f"{IMAGE}, float[2, 3, 4, 3] f",
      "y = ConvTranspose<strides=[2, 3], pads=[1, 0, 1, 1]>(x, f)"),
+    (f"{IMAGE}, float[3, 2, 3, 2] f",
+     'y = Conv<auto_pad="SAME_UPPER", strides=[2, 3]>(x, f)'),
     (IMAGE, "y = AveragePool<kernel_shape=[3, 2], strides=[2, 1], pads=[1, 1, 1, 0], "
      "ceil_mode=1>(x)"),
     (f"{IMAGE}, float[1, h, 3, 2] g", 'y = GridSample<padding_mode="reflection">(x, g)'),

@@ -155,6 +155,20 @@ CASES = [
            "v = Constant<value_ints=[2, 2]>()"
            f"y = Col2Im<{told}>(c, l, v)", 3, name=f"Col2Im-{told}")
       for k, told in ((1, "pads=[1, 0, 0, 1]"), (2, "strides=[2, 2]"))),
+    # padding that depends on the size
+    *(case(f"{IMAGE}, float[3, 2, {k}, 3] f",
+           f'y = Conv<auto_pad="SAME_{way}", strides=[{s}, 2], dilations=[1, {d}]>(x, f)')
+      for k, s, d, way in ((3, 2, 1, "UPPER"), (4, 3, 2, "LOWER"), (1, 2, 1, "UPPER"),
+                           (5, 1, 1, "LOWER"))),
+    *(case(IMAGE, f'y = {op}<kernel_shape=[3, 2], strides=[2, 3], auto_pad="SAME_{way}">(x)')
+      for op in ("MaxPool", "LpPool", "AveragePool") for way in ("UPPER", "LOWER")),
+    case(IMAGE, "y = AveragePool<kernel_shape=[4, 2], strides=[2, 1], count_include_pad=1,"
+         'auto_pad="SAME_UPPER">(x)'),
+    case("float[1, 2, h, 7] x, float[3, 2, 3, 3] f",
+         'y = Conv<auto_pad="SAME_UPPER", strides=[2, 2]>(x, f)'),
+    case("uint8[b, 2, h, w] x, int8[3, 2, 3, 3] f, uint8 z",
+         'y = ConvInteger<auto_pad="SAME_UPPER", strides=[2, 2]>(x, f, z)', 1, "int32[o] y",
+         indices={"x": (0, 99), "f": (-9, 9), "z": (1, 9)}),
     # one by one
     case(IMAGE, "y = GlobalLpPool<p=1>(x)"),
     case("float[h, w] x", "y = EyeLike<k=1>(x)"),

@@ -7,7 +7,7 @@ reduction, so that every window is full.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import mul
@@ -23,6 +23,8 @@ from rcompiler.frontend.ops.operand_shapes import window
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Operand, Scalar
 from rcompiler.support.extent import Extent, Size
+
+_AT_THE_START: Mapping[int, Value] = {}
 
 
 @dataclass(frozen=True)
@@ -150,10 +152,13 @@ def _average_pool(ctx: Context) -> Value:
     return averages(ctx, ctx.input(0), ctx.input(0).shape[2:])
 
 
-def averages(ctx: Context, x: Value, sizes: Sequence[Size]) -> Value:
+def averages(
+    ctx: Context, x: Value, sizes: Sequence[Size], before: Mapping[int, Value] = _AT_THE_START
+) -> Value:
     """The means of the windows of an AveragePool.
 
-    sizes: of the image, at the start of ``x``, which holds zeros behind it.
+    sizes: of the image in ``x``, which holds zeros around it. before: by axis where it begins,
+    which is padding SAME of the node; 0 of other axes.
     """
     ctx.need_float()
     b, with_padding = ctx.b, bool(ctx.attr("count_include_pad", 0))
@@ -163,7 +168,10 @@ def averages(ctx: Context, x: Value, sizes: Sequence[Size]) -> Value:
     for i, size in enumerate(sizes):
         here = np.ones(w.sizes[i], np.int64)
         if isinstance(size, Extent):
-            told.append((_taps_there(b, w, i, size, with_padding), f"d{i}"))
+            if not with_padding or i not in before:
+                told.append((_taps_there(b, w, i, size, with_padding, before.get(i)), f"d{i}"))
+            else:
+                here = here * w.kernel[i]
         else:
             here = _taps_inside(w, i, with_padding)
         count = np.multiply.outer(count, here)
@@ -178,23 +186,30 @@ def averages(ctx: Context, x: Value, sizes: Sequence[Size]) -> Value:
     return b.elementwise(lambda s, a, n: s.cast(a / n, x.dtype), total, divisor, dtype=x.dtype)
 
 
-def _taps_there(b: Builder, w: Windows, i: int, size: Extent, with_padding: bool) -> Value:
-    """As `_taps_inside`, of a size that a run tells: [windows], int64, at least 1."""
+def _taps_there(
+    b: Builder, w: Windows, i: int, size: Extent, with_padding: bool, before: Value | None
+) -> Value:
+    """As `_taps_inside`, of a size that a run tells: [windows], int64, at least 1. before: where
+    the image begins.
+    """
     kernel, dilation = w.kernel[i], w.dilations[i]
     low, high = (-w.low[i], w.high[i]) if with_padding else (0, 0)
 
-    def body(s: Body, size: Scalar) -> Scalar:
+    def body(s: Body, size: Scalar, *moved: Scalar) -> Scalar:
         start = s.index(0) * w.strides[i] - w.low[i]
+        if moved:
+            start = start - s.cast(moved[0], "index")
 
-        def before(end: Operand) -> Scalar:
+        def taps_before(end: Operand) -> Scalar:
             """How many taps lie before a position."""
             room = s.maximum(end - start, 0)
             return s.minimum((room + (dilation - 1)) / dilation, kernel)
 
-        there = before(s.cast(size, "index") + high) - before(low)
+        there = taps_before(s.cast(size, "index") + high) - taps_before(low)
         return s.cast(s.maximum(there, 1), "int64")
 
-    return b.tabulate([w.sizes[i]], "int64", body, (b.number(size), ""))
+    reads = [(b.number(size), ""), *([] if before is None else [(before, "")])]
+    return b.tabulate([w.sizes[i]], "int64", body, *reads)
 
 
 def _taps_inside(w: Windows, i: int, with_padding: bool) -> np.ndarray:

@@ -12,8 +12,8 @@ from rcompiler.frontend.value import SizeAtRunTime
 from rcompiler.support.extent import lowest, product
 
 from .agreement import fitted, multiple
-from .products import windows
 from .rules import Results, need_along, need_whole, of_whole, rule, with_extents
+from .windows import windows
 
 
 @rule("Resize", "Upsample")

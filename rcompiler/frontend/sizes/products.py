@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.ops.conv_transpose import transposed_sizes
-from rcompiler.frontend.ops.operand_shapes import window
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.scalar import Number
 from rcompiler.frontend.value import Extents, SizeAtRunTime, extent_of
 from rcompiler.support.extent import Extent, lowest
 
 from .rules import Results, as_usual, need_along, need_whole, of_whole, rule, with_extents
+from .windows import seen, windows
 
 
 def _contracted(ctx: Context, a: Value, i: int, b: Value, j: int) -> tuple[Value, Value]:
@@ -64,38 +62,14 @@ def _gemm(ctx: Context, lower: Lowering) -> Results:
 rule("Einsum")(as_usual)
 
 
-def windows(ctx: Context, x: Value, kernel: Sequence[int], out: Extents, least: int = 1) -> Extents:
-    """The extents of windows over the spatial axes, in a tensor of which ``out`` are the others."""
-    strides, dilations, pads = window(ctx, x.shape[2:], kernel)
-    found = list(out)
-    for axis, (size, k) in enumerate(zip(x.sizes[2:], kernel, strict=True)):
-        if not isinstance(size, Extent):
-            found.append(None)
-            continue
-        if ctx.attr("auto_pad", "NOTSET").startswith("SAME") and strides[axis] > 1:
-            raise SizeAtRunTime("padding SAME depends on the size where the stride is not 1")
-        reach, stride = (k - 1) * dilations[axis] + 1, strides[axis]
-        behind = pads[axis + len(kernel)]
-        room = size + pads[axis] + behind - reach
-        if lowest(room) < 0 or lowest(room) // stride + 1 < least:
-            raise SizeAtRunTime(f"there may be no window in {size} elements")
-        if ctx.attr("ceil_mode", 0):
-            if reach - behind < stride:
-                raise SizeAtRunTime("whether a last window begins in the padding depends on it")
-            room = room + stride - 1
-        count = ctx.b.quotient(f"{ctx.outputs[0]}[{axis + 2}]", room, stride) + 1
-        found.append(extent_of(count))
-    return tuple(found)
-
-
 @rule("Conv")
 def _conv(ctx: Context, lower: Lowering) -> Results:
     x, w = ctx.input(0), ctx.input(1)
     need_whole(ctx, 1, 2)
     need_along(ctx, x, [1])
     extents = windows(ctx, x, w.shape[2:], (x.extents[0], None))
-    given = {0: ctx.b.masked(x, range(2, x.rank))}
-    return with_extents(ctx, of_whole(ctx, lower, given), extents)
+    image = seen(ctx, x, w.shape[2:])
+    return with_extents(ctx, of_whole(image.ctx, lower, {0: image.image}), extents)
 
 
 @rule("ConvInteger", "QLinearConv")
@@ -104,12 +78,13 @@ def _integer_conv(ctx: Context, lower: Lowering) -> Results:
     need_whole(ctx, *range(1, len(ctx.inputs)))
     x, (weights, zero) = ctx.input(0), (3, 2) if ctx.op == "QLinearConv" else (1, 2)
     need_along(ctx, x, [1])
-    extents = windows(ctx, x, ctx.input(weights).shape[2:], (x.extents[0], None))
+    kernel = ctx.input(weights).shape[2:]
+    extents = windows(ctx, x, kernel, (x.extents[0], None))
     number: Number | Value = 0
     if ctx.has(zero):
         number = ctx.b.reshape(ctx.input(zero), [])
-    given = {0: ctx.b.masked(x, range(2, x.rank), number)}
-    return with_extents(ctx, of_whole(ctx, lower, given), extents)
+    image = seen(ctx, x, kernel, number)
+    return with_extents(ctx, of_whole(image.ctx, lower, {0: image.image}), extents)
 
 
 @rule("ConvTranspose")

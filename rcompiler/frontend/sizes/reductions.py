@@ -13,11 +13,10 @@ from rcompiler.frontend.ops.pooling import averages
 from rcompiler.frontend.ops.reduction import extreme_start, keeps_dims, reduced_axes
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.scalar import Scalar
-from rcompiler.frontend.sized import bare
 from rcompiler.frontend.value import Extents, SizeAtRunTime
 
-from .products import windows
 from .rules import Results, as_usual, need_along, need_whole, of_whole, rule, with_extents
+from .windows import seen, windows
 
 
 def _reduced(x: Value, axes: Sequence[int], keep: bool) -> Extents:
@@ -177,8 +176,9 @@ def _pool(ctx: Context, lower: Lowering) -> Results:
     if ctx.wants(1) and (cut or x.extents[0] is not None):
         raise SizeAtRunTime("places of maxima depend on the sizes")
     number = dtypes.limits(x.dtype)[0] if ctx.op == "MaxPool" else 0
-    masked = ctx.b.masked(x, cut, number)
+    image = seen(ctx, x, kernel, number)
     if ctx.op == "AveragePool" and cut:
-        return with_extents(ctx, [averages(ctx, bare(masked), x.sizes[2:])], extents)
-    made = of_whole(ctx, lower, {0: masked})
+        means = averages(image.ctx, image.image, x.sizes[2:], image.before)
+        return with_extents(ctx, [means], extents)
+    made = of_whole(image.ctx, lower, {0: image.image})
     return with_extents(ctx, made, extents)

@@ -1,0 +1,127 @@
+"""Windows over axes whose sizes are known at run time: how many there are, and what they see.
+
+What is not there holds what padding holds. Where padding SAME meets a stride, how much of it lies
+before an image depends on its size: the image is moved there, into room for all of it.
+
+    image   a b c d e . .        5 elements, room for 7
+    moved   0 a b c d e 0 0 0    kernel 4, stride 2: (3 - 1) * 2 + 4 - 5 = 3 of padding, 1 before
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rcompiler.frontend.body import Body
+from rcompiler.frontend.builder import Value
+from rcompiler.frontend.core import stored
+from rcompiler.frontend.ops.operand_shapes import window
+from rcompiler.frontend.registry import Context
+from rcompiler.frontend.scalar import Number, Scalar
+from rcompiler.frontend.sized import bare
+from rcompiler.frontend.value import Extents, SizeAtRunTime, extent_of
+from rcompiler.support.extent import Extent, Size, lowest
+
+
+def windows(ctx: Context, x: Value, kernel: Sequence[int], out: Extents, least: int = 1) -> Extents:
+    """The extents of windows over the spatial axes, in a tensor of which ``out`` are the others."""
+    strides, dilations, pads = window(ctx, x.shape[2:], kernel)
+    found = list(out)
+    for axis, (size, k) in enumerate(zip(x.sizes[2:], kernel, strict=True)):
+        if not isinstance(size, Extent):
+            found.append(None)
+            continue
+        reach, stride = (k - 1) * dilations[axis] + 1, strides[axis]
+        behind = pads[axis + len(kernel)]
+        room = size + pads[axis] + behind - reach
+        if _is_moved(ctx, size, stride):
+            room, behind = size - 1, reach
+        if lowest(room) < 0 or lowest(room) // stride + 1 < least:
+            raise SizeAtRunTime(f"there may be no window in {size} elements")
+        if ctx.attr("ceil_mode", 0) and not _is_moved(ctx, size, stride):
+            if reach - behind < stride:
+                raise SizeAtRunTime("whether a last window begins in the padding depends on it")
+            room = room + stride - 1
+        count = ctx.b.quotient(f"{ctx.outputs[0]}[{axis + 2}]", room, stride) + 1
+        found.append(extent_of(count))
+    return tuple(found)
+
+
+def _is_moved(ctx: Context, size: Size, stride: int) -> bool:
+    same: bool = ctx.attr("auto_pad", "NOTSET").startswith("SAME")
+    return same and stride > 1 and isinstance(size, Extent)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An image as windows see it.
+
+    image: at the bounds, all of which is there. ctx: the node, with the pads that this has still to
+    get. before: by spatial axis, of those along which the image is moved, how far: int64 scalars.
+    """
+
+    image: Value
+    ctx: Context
+    before: dict[int, Value] = field(default_factory=dict)
+
+
+def seen(ctx: Context, x: Value, kernel: Sequence[int], number: Number | Value = 0) -> Seen:
+    """number: what is seen where nothing is."""
+    strides, dilations, pads = window(ctx, x.shape[2:], kernel)
+    rank = len(kernel)
+    moved = [i for i in range(rank) if _is_moved(ctx, x.sizes[2 + i], strides[i])]
+    if not moved:
+        return Seen(bare(ctx.b.masked(x, range(2, x.rank), number)), ctx)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    before = {i: _before(ctx, x.sizes[2 + i], strides[i], reach[i]) for i in moved}
+    shape = list(x.shape)
+    for i in moved:
+        windows_at_most = -(-x.shape[2 + i] // strides[i])
+        shape[2 + i] = max((windows_at_most - 1) * strides[i] + reach[i], x.shape[2 + i])
+        pads[i] = pads[rank + i] = 0
+    attributes = {**ctx.attributes, "auto_pad": "NOTSET", "pads": pads, "ceil_mode": 0}
+    image = _moved(ctx, x, shape, before, number)
+    return Seen(image, replace(ctx, attributes=attributes), before)
+
+
+def _before(ctx: Context, size: Size, stride: int, reach: int) -> Value:
+    """How much padding lies before an image of a size."""
+    upper = ctx.attr("auto_pad") == "SAME_UPPER"
+
+    def body(s: Body, n: Scalar) -> Scalar:
+        count = (n + (stride - 1)) / stride
+        need = s.maximum((count - 1) * stride + reach - n, 0)
+        return need / 2 if upper else (need + 1) / 2
+
+    return ctx.b.elementwise(body, ctx.b.number(size))
+
+
+def _moved(
+    ctx: Context, x: Value, shape: Sequence[int], before: dict[int, Value], number: Number | Value
+) -> Value:
+    """The image behind so much padding."""
+    b, whole = ctx.b, bare(x)
+    open_ = [axis for axis in range(2, x.rank) if x.extents[axis] is not None]
+    if isinstance(number, Value) and number.const is not None:
+        number = number.const.reshape(-1)[0]
+    reads = [(b.number(x.sizes[axis]), "") for axis in open_]
+    reads += [(value, "") for value in before.values()]
+    reads += [(number, "")] if isinstance(number, Value) else []
+
+    def body(s: Body, *args: Scalar) -> Scalar:
+        sizes = dict(zip(open_, args, strict=False))
+        starts = dict(zip(before, args[len(open_) :], strict=False))
+        at = [s.index(d) for d in range(len(shape))]
+        inside: Any = None
+        for axis in open_:
+            if axis - 2 in starts:
+                at[axis] = at[axis] - s.cast(starts[axis - 2], "index")
+            here = (at[axis] >= 0) & (at[axis] < s.cast(sizes[axis], "index"))
+            inside = here if inside is None else inside & here
+            at[axis] = s.clamp(at[axis], 0, whole.shape[axis] - 1)
+        kind = whole.dtype
+        fill = args[-1] if isinstance(number, Value) else s.const(stored(number, kind), kind)
+        return s.select(inside, s.extract(whole, at), fill)
+
+    return b.tabulate(shape, whole.dtype, body, *reads)
