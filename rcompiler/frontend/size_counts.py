@@ -104,6 +104,8 @@ class SizeCounts(RecurrenceOps):
             return whole
         out = Value("", whole.shape, whole.dtype, inputs=whole.inputs)
         out.whole, out.extents, out.known = whole, own, whole.known
+        if (refold := whole.refold) is not None:
+            out.refold = lambda scale, shift: self.sized(refold(scale, shift), own)
         return out
 
     def number(self, size: Size) -> Value:

@@ -177,6 +177,40 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+def test_a_normalisation_goes_into_the_weights_of_a_convolution(op):
+    vectors = " ".join(f"{name} = Constant<value_floats=[0.5, 2.0]>()" for name in "gcmv")
+    model = parsed(
+        IMAGE,
+        f"f = Constant<value=float[2, 2, 1, 2] {{1, -2, 3, 4, 5, -6, 7, 8}}>() {vectors}"
+        f"t = {op}(x, f) y = BatchNormalization(t, g, c, m, v)",
+        "float[o] y",
+    )
+    sizes = range(2, 8)
+    shapes = {"b": range(1, 3), "h": sizes, "w": sizes}
+    lines = import_onnx(model, shapes).module_text.splitlines()
+    (first,) = [line for line in lines if line.strip().startswith("%batchnormalization_1 =")]
+    assert "reduction" in first  # the convolution itself
+    assert_as_exact(model, shapes, [{"b": 1, "h": 2, "w": 3}, {"b": 2, "h": 5, "w": 7}])
+
+
+@pytest.mark.parametrize("auto", ["NOTSET", "SAME_UPPER"])
+def test_a_convolution_of_quantised_images_stays_one_of_integers(auto):
+    model = parsed(
+        IMAGE,
+        "s = Constant<value=float {0.05}>() z = Constant<value=uint8 {7}>()"
+        "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z)"
+        "v = Constant<value=int8[1, 2, 2, 2] {1, -2, 3, 4, 5, -6, 7, 8}>()"
+        f'e = DequantizeLinear(v, s) y = Conv<strides=[2, 2], auto_pad="{auto}">(d, e)',
+        "float[o] y",
+    )
+    sizes = range(2, 8)
+    shapes = {"b": range(1, 3), "h": sizes, "w": sizes}
+    cases = [{"b": 1, "h": 2, "w": 3}, {"b": 2, "h": 5, "w": 7}]
+    assert_as_exact(model, shapes, cases, tolerance=0)
+    assert "xi8>, tensor<1x2x2x2xi8>) outs(" in import_onnx(model, shapes).module_text
+
+
 TREE = (
     "nodes_treeids=[0, 0, 0], nodes_nodeids=[0, 1, 2], nodes_featureids=[1, 0, 0],"
     'nodes_values=[0.2, 0.0, 0.0], nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"],'

@@ -71,18 +71,29 @@ def seen(ctx: Context, x: Value, kernel: Sequence[int], number: Number | Value =
     strides, dilations, pads = window(ctx, x.shape[2:], kernel)
     rank = len(kernel)
     moved = [i for i in range(rank) if _is_moved(ctx, x.sizes[2 + i], strides[i])]
-    if not moved:
-        return Seen(bare(ctx.b.masked(x, range(2, x.rank), number)), ctx)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     before = {i: _before(ctx, x.sizes[2 + i], strides[i], reach[i]) for i in moved}
-    shape = list(x.shape)
+    shape, own = list(x.shape), ctx
     for i in moved:
-        windows_at_most = -(-x.shape[2 + i] // strides[i])
-        shape[2 + i] = max((windows_at_most - 1) * strides[i] + reach[i], x.shape[2 + i])
+        most = -(-x.shape[2 + i] // strides[i])  # windows
+        shape[2 + i] = max((most - 1) * strides[i] + reach[i], x.shape[2 + i])
         pads[i] = pads[rank + i] = 0
-    attributes = {**ctx.attributes, "auto_pad": "NOTSET", "pads": pads, "ceil_mode": 0}
-    image = _moved(ctx, x, shape, before, number)
-    return Seen(image, replace(ctx, attributes=attributes), before)
+    if moved:
+        attributes = {**ctx.attributes, "auto_pad": "NOTSET", "pads": pads, "ceil_mode": 0}
+        own = replace(ctx, attributes=attributes)
+
+    def placed(value: Value, fill: Number | Value) -> Value:
+        if moved:
+            return _moved(ctx, value, shape, before, fill)
+        return bare(ctx.b.masked(value, range(2, x.rank), fill))
+
+    image, source = placed(x, number), bare(x).quantised
+    if source is not None and image is not bare(x) and number == 0 and source.axis is None:
+        # sums of the integers, which hold the zero point where nothing is
+        zero: Number | Value = 0 if source.zero is None else ctx.b.reshape(source.zero, [])
+        integers = placed(ctx.b.sized(source.value, x.extents), zero)
+        image.quantised = replace(source, value=integers)
+    return Seen(image, own, before)
 
 
 def _before(ctx: Context, size: Size, stride: int, reach: int) -> Value:
