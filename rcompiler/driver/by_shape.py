@@ -18,8 +18,9 @@ from rcompiler.driver.kept_bytes import kept_bytes
 from rcompiler.driver.model_source import ModelSource
 from rcompiler.driver.ranges import Ranges
 from rcompiler.driver.size_guess import Sizes
-from rcompiler.errors import CompilerError, DeviceError, RangeError, RecompiledWarning
+from rcompiler.errors import CompilerError, DeviceError, Gap, RangeError, RecompiledWarning
 from rcompiler.runtime.call_lock import CallLock
+from rcompiler.support.callers import callers_level
 from rcompiler.support.declaration import DeclaredTensor
 from rcompiler.support.random_keys import without_key
 from rcompiler.support.this_process import this_process
@@ -27,6 +28,7 @@ from rcompiler.support.this_process import this_process
 Feeds = Mapping[str, np.ndarray]
 Key = tuple[Any, ...]
 
+_MANY_VALUES = 4  # of inputs, each of which has a program
 _OFTEN = 64  # calls of one set of sizes, after which it is looked at how they are answered
 _SHARE = 16  # one call of so many has to be of these
 _MOST_READY = 1 << 12  # sets of sizes whose programs of ranges are remembered
@@ -58,9 +60,9 @@ class ByShape:
 
     Where an operator needs the value of an input while it is compiled (the target of a Reshape),
     there is a program for each value, too: the input is a constant of it. Where it needs to know
-    how many of something there are at most, that is guessed, see `GuessedBounds`: of floats before
-    there are programs for their values, of integers where they cannot be constants. Calls from
-    several threads are safe.
+    how many of something there are at most, that is guessed, see `GuessedBounds`: before there are
+    programs for the values of floats, or for many values of integers, and where inputs cannot be
+    constants. Calls from several threads are safe.
 
     Attributes:
         options: of compile_onnx.
@@ -94,7 +96,12 @@ class ByShape:
         self.bounds = GuessedBounds(self.options.get("bounds") or {})
         self._optional = {*optional}
         self._fixing = {*optional}  # constants of the programs; those of the model, where given
-        self._names = [name for name in inputs if name not in self._fixing]
+        self._inputs = [name for name in inputs if name not in self._fixing]
+        self._names = [*self._inputs]
+        # by inputs that are constants why, where a guess might do as well, and the values they had
+        self._guessable: dict[tuple[str, ...], Gap] = {}
+        self._values: dict[tuple[str, ...], set[tuple[bytes, ...]]] = {}
+        self._varying: set[str] = set()  # inputs that have had many values
         self._ready: dict[Key, Ready] = {}
         self._dropped: dict[Key, None] = {}
         self._calls = count(1)
@@ -295,7 +302,7 @@ class ByShape:
     def _made(self, feeds: Feeds) -> Ready:
         self._fix([total for total in self._grown(feeds) if total not in self._fixing])
         self._say_again(feeds)
-        instead: dict[str, list[str]] = {}  # of guesses, inputs whose values would do
+        instead = self._reconsidered()  # of guesses, inputs whose values would do
         while True:
             bounds = self.bounds.now
             try:
@@ -304,14 +311,38 @@ class ByShape:
                 self._settle(error, feeds, instead)
                 continue
             ready = self._kept(feeds, made, None, bounds)
+            for names in self._guessable:
+                values = tuple(feeds[name].tobytes() for name in names)
+                self._values.setdefault(names, set()).add(values)
             self._drop(ready)
             return ready
+
+    def _reconsidered(self) -> dict[str, list[str]]:
+        """Guess what many values of some inputs have been constants for."""
+        names = next((n for n, each in self._values.items() if len(each) >= _MANY_VALUES), None)
+        if names is None:
+            return {}
+        with self._lock:
+            guessed = self.bounds.guess(self._guessable.pop(names))
+            del self._values[names]
+            self._ready = {}
+        self._varying.update(names)
+        self._fixing.difference_update(names)
+        self.fixed = [name for name in self.fixed if name not in names]
+        self._names = [name for name in self._inputs if name not in self._fixing]
+        if self.ranges is not None:
+            self.ranges.fix(self.fixed)
+        self._limit_ranges()
+        return dict.fromkeys(guessed, [*names])
 
     def _settle(self, error: CompilerError, feeds: Feeds, instead: dict[str, list[str]]) -> None:
         """Decide what the model lacks to be compiled; raises the error where that cannot be."""
         needed = self._needed(error, feeds)
-        if needed and all(feeds[name].dtype.kind in "iub" for name in needed):
+        few = needed and self._varying.isdisjoint(needed)
+        if few and all(feeds[name].dtype.kind in "iub" for name in needed):
             self._fix(needed)
+            if error.gap is not None and error.gap.bounds and not instead:
+                self._guessable[tuple(needed)] = error.gap
             return
         with self._lock:
             guessed = self.bounds.guess(error.gap)
@@ -372,7 +403,7 @@ class ByShape:
                 f"how many there may be: it is compiled again, with room for "
                 f"{self.bounds.now[error.bound]}; bounds={{'{error.bound}': ...}} says it before"
             ),
-            stacklevel=4,
+            stacklevel=callers_level(),
         )
 
     def _say_again(self, feeds: Feeds) -> None:

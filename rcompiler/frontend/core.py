@@ -226,7 +226,10 @@ class Core:
             f"{reader} may go on to iteration {{}}, and was compiled for at most {last}; compile "
             "the model with a greater bound"
         )
-        range_ = Range(0, last, reader, says, name)
+        self.expect_with(results, value, Range(0, last, reader, says, name))
+
+    def expect_with(self, results: set[str], value: Value, range_: Range) -> None:
+        """Note that a number is in a range where one of these results is needed."""
         expected = Expected(value, range_, self.location, frozenset(), results, self._when)
         self.expected.append(expected)
 

@@ -186,6 +186,7 @@ class Interpreter:
         fn = registry.find(node.op_type, node.domain)
         if fn is not None:
             results = self.lower(fn, call)
+            arithmetic.note(self.b, node, inputs, results)
             small = known and inputs and fold.is_small(node.op_type, inputs, results)
             if (small or linear) and any(isinstance(r, Value) and r.const is None for r in results):
                 arrays = evaluate(node, inputs, opsets)
@@ -276,7 +277,7 @@ class Interpreter:
     @staticmethod
     def _made(fn: registry.Lowering, context: Context) -> rules.Results:
         """What a lowering makes, by the rule of the operator where sizes are known at run time."""
-        if any(map(rules.concerns, context.inputs)):
+        if any(map(rules.concerns, context.inputs)) or rules.has_computed_sizes(context):
             rule = rules.find(context.op, context.domain)
             if rule is not None:
                 return rule(context, fn)

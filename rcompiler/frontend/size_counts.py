@@ -17,7 +17,7 @@ from rcompiler.support.extent import Extent, Monomial, Size, Symbol, divided, hi
 from .body import Body
 from .recurrence import RecurrenceOps
 from .scalar import Operand, Scalar
-from .value import SIZE_OF, Extents, LengthsDiffer, SizeAtRunTime, Value
+from .value import SIZE_OF, Extents, Leaf, LengthsDiffer, SizeAtRunTime, Value
 
 Reads = list[tuple[Value, str]]  # of a body: tensors, and the maps that read them
 
@@ -34,6 +34,10 @@ class SizeCounts(RecurrenceOps):
         # lengths that differ between the requests of a batch, and the size that these requests are
         # along another axis; None where it is one request
         self.lengths: dict[Symbol, tuple[Value, Symbol | None]] = {}
+        # by name numbers that a run computes, which may come to decide a shape; and the sizes that
+        # some of them are
+        self.leaves: dict[str, Leaf] = {}
+        self.number_sizes: dict[Symbol, Extent] = {}
         self.limits: dict[str, int] = {}  # of counts: by results, the bounds that a caller gives
         self.limited: set[str] = set()  # results of all nodes that count
 

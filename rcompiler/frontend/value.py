@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from rcompiler.support.extent import Extent, Size
+from rcompiler.support.extent import Extent, Size, Symbol
 
 from . import bounds, dtypes
 
@@ -57,7 +58,8 @@ class Value:
 
     __slots__ = (
         *("base", "const", "dtype", "inputs", "name", "permuted", "quantised", "refold", "shape"),
-        *("elements", "extents", "known", "reordered", "scaled", "spread", "whole", "zeros"),
+        *("elements", "extents", "known", "numbers", "reordered", "scaled", "spread", "whole"),
+        "zeros",
     )
 
     def __init__(
@@ -84,6 +86,7 @@ class Value:
         self.whole: Value | None = None
         self.zeros: frozenset[int] = frozenset()  # axes along which zeros are beyond the extent
         self.elements: np.ndarray | None = None  # of `Size`s, in the shape of the tensor
+        self.numbers: Numbers | None = None  # see `sizes.numbers`
 
     @property
     def rank(self) -> int:
@@ -122,6 +125,30 @@ class Value:
 
     def __repr__(self) -> str:
         return f"Value({self.name or 'const'}: {self.type} as {self.dtype})"
+
+
+class Numbers(NamedTuple):
+    """What a few integers, or conditions on them, are made of.
+
+    elements: in the shape of the tensor, an int, a bool, or a polynomial. trusted: numbers that
+    were taken to be from 0 on to find that.
+    """
+
+    elements: np.ndarray
+    trusted: frozenset[Symbol]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One of the numbers that a run computes: an element of a tensor, which is low at least.
+
+    symbol: it as a size, from 0 on.
+    """
+
+    symbol: Symbol
+    value: Value
+    place: int
+    low: int
 
 
 @dataclass(frozen=True)

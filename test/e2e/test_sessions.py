@@ -456,12 +456,12 @@ def test_data_that_has_to_be_known_is_refused():
     """A program for each text would be compiled for each."""
     model = onnx.parser.parse_model("""
       <ir_version: 8, opset_import: ["": 17]>
-      g (int64[2, n] x) => (float[a, b] y) <int64[1] flat = {-1}> {
-        shape = Reshape(x, flat)
-        y = ConstantOfShape(shape)
+      g (int64[2, n] x) => (float[n] y) <float[4] z = {1, 2, 3, 4}> {
+        axis = ReduceMax<keepdims=0>(x)
+        y = CumSum(z, axis)
       }
     """)
-    with pytest.raises(UnsupportedOp, match="ConstantOfShape.*must be known while compiling"):
+    with pytest.raises(UnsupportedOp, match="CumSum.*must be known while compiling"):
         session(rcompiler, model.SerializeToString()).run(None, {"x": np.int64([[1], [2]])})
 
 

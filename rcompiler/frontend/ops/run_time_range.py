@@ -9,6 +9,9 @@ from rcompiler.frontend.builder import Value
 from rcompiler.frontend.counted import counted, given_room, room_for
 from rcompiler.frontend.registry import Context
 from rcompiler.frontend.scalar import Scalar
+from rcompiler.frontend.sizes.numbers import computed_size, without_bound
+from rcompiler.frontend.value import extent_of
+from rcompiler.support.extent import Size, highest
 
 
 def range_at_run_time(ctx: Context) -> Value:
@@ -18,6 +21,8 @@ def range_at_run_time(ctx: Context) -> Value:
     b, operands = ctx.b, [ctx.input(i) for i in range(3)]
     if any(value.size != 1 for value in operands):
         raise ctx.shape_error("start, limit and delta are one number each")
+    if (size := _counted_from_zero(ctx)) is not None:
+        return _places(ctx, size)
     start, limit, delta = (b.reshape(value, []) for value in operands)
     dtype, whole = start.dtype, dtypes.limits("int64")[1]
     most = _most(start, limit, delta)
@@ -48,11 +53,26 @@ def range_at_run_time(ctx: Context) -> Value:
 
 def _without_bound(ctx: Context) -> UnsupportedOp:
     """The first operand that is no constant is asked for, or a bound."""
-    index = next(i for i in range(3) if ctx.input(i).const is None)
-    name = next(name for name in ctx.outputs if name)
-    return ctx.run_time(
-        index, f"it decides the result's shape, unless bounds={{'{name}': ...}} does", (name,)
-    )
+    return without_bound(ctx, next(i for i in range(3) if ctx.input(i).const is None))
+
+
+def _counted_from_zero(ctx: Context) -> Size | None:
+    """How many numbers 0, 1, 2, ... there are, below one that may be the size of other tensors,
+    too; None of other ranges.
+    """
+    start, delta = ctx.input(0).const, ctx.input(2).const
+    if start is None or delta is None or start.reshape(-1)[0] != 0 or delta.reshape(-1)[0] != 1:
+        return None
+    return computed_size(ctx, 1)
+
+
+def _places(ctx: Context, size: Size) -> Value:
+    """0, 1, 2, ... up to a size."""
+    dtype, most = ctx.input(0).dtype, highest(size)
+    ctx.check_size([most], dtype)
+    places = ctx.b.tabulate([most], dtype, lambda s: s.cast(s.cast(s.index(0), "int64"), dtype))
+    places.known = 0, max(most - 1, 0)
+    return ctx.b.sized(places, [extent_of(size)])
 
 
 def _most(start: Value, limit: Value, delta: Value) -> int | None:

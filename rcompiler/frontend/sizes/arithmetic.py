@@ -17,8 +17,18 @@ import numpy as np
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.nodes import attribute_value
-from rcompiler.support.extent import InexactDivision, Size, at_most, highest, lowest, product
+from rcompiler.frontend.value import Numbers
+from rcompiler.support.extent import (
+    InexactDivision,
+    Size,
+    Symbol,
+    at_most,
+    highest,
+    lowest,
+    product,
+)
 
+from .numbers import leaves_in, may_be_numbers, numbers_of, of_one_leaf
 from .rules import concerns
 
 MOST_ELEMENTS = 1024
@@ -26,6 +36,7 @@ MOST_ELEMENTS = 1024
 Arrays = Sequence[np.ndarray]
 Function = Callable[[dict[str, Any], Arrays], "np.ndarray | Sequence[np.ndarray]"]
 _TABLE: dict[str, Function] = {}
+_DECIDING = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Min", "Max")
 
 
 class Undecided(Exception):
@@ -36,8 +47,8 @@ def evaluated(b: Builder, node: Any, inputs: Sequence[Any]) -> list[Value] | Non
     """The results of a node on sizes; None where nothing can be said."""
     if node.domain not in ("", "ai.onnx") or not any(map(concerns, inputs)):
         return None
-    attributes = {a.name: attribute_value(a) for a in node.attribute}
     first = inputs[0]
+    attributes = {a.name: attribute_value(a) for a in node.attribute}
     if node.op_type == "Shape":
         shape = first.sizes[attributes.get("start", 0) : attributes.get("end")]
         return [b.numbers(_array(list(shape)), "int64")]
@@ -58,13 +69,42 @@ def evaluated(b: Builder, node: Any, inputs: Sequence[Any]) -> list[Value] | Non
     if kind not in ("int32", "int64"):
         return None
     try:
-        made = function({**attributes, "outputs": len(node.output)}, arrays)
-    except (Undecided, InexactDivision, ZeroDivisionError):
+        results = _applied(function, node, arrays)
+    except Undecided:
         return None
-    results = [made] if isinstance(made, np.ndarray) else list(made)
     if results[0].dtype == bool:
         return [b.constant(each, "bool") for each in results]
     return [b.numbers(each, kind) for each in results]
+
+
+def note(b: Builder, node: Any, inputs: list[Value | None], results: list[Any]) -> None:
+    """Note what the results of a node are, where they are made of a few integers."""
+    function = None if node.domain not in ("", "ai.onnx") else _TABLE.get(node.op_type)
+    if function is None or not results or not all(map(may_be_numbers, results)):
+        return
+    given = [numbers_of(b, value) for value in inputs if value is not None]
+    known = [each for each in given if each is not None]
+    if len(known) < len(given) or None in inputs[:-1]:
+        return
+    try:
+        made = _applied(function, node, [each.elements for each in known])
+    except Undecided:
+        return
+    trusted = frozenset[Symbol]().union(*(each.trusted for each in known))
+    if node.op_type in _DECIDING:
+        trusted = trusted.union(*(leaves_in(b, each.elements) for each in known))
+    for result, elements in zip(results, made, strict=True):
+        if elements.shape == result.shape:
+            result.numbers = of_one_leaf(b, result, Numbers(elements, trusted))
+
+
+def _applied(function: Function, node: Any, arrays: Arrays) -> list[np.ndarray]:
+    attributes = {a.name: attribute_value(a) for a in node.attribute}
+    try:
+        made = function({**attributes, "outputs": len(node.output)}, arrays)
+    except (InexactDivision, ZeroDivisionError):
+        raise Undecided from None
+    return [made] if isinstance(made, np.ndarray) else list(made)
 
 
 def _array(content: Any) -> np.ndarray:

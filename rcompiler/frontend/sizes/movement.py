@@ -27,6 +27,7 @@ from rcompiler.support.extent import (
 )
 
 from .agreement import in_common
+from .numbers import expect_size, inferred, is_computed
 from .rules import (
     Results,
     need_along,
@@ -64,13 +65,17 @@ def _reshaped(ctx: Context, x: Value, sizes: Sequence[Size]) -> Value:
 @rule("Reshape")
 def _reshape(ctx: Context, lower: Lowering) -> Results:
     x = ctx.input(0)
-    wanted = sizes_of(ctx, 1, "shape", [])
+    told = inferred(ctx, 1) if is_computed(ctx.optional(1)) else None
+    wanted, place = (sizes_of(ctx, 1, "shape", []), None) if told is None else told
     if not ctx.attr("allowzero", 0):
         wanted = [x.sizes[i] if d == 0 else d for i, d in enumerate(wanted)]
     if wanted.count(-1) == 1:
         rest = product(d for d in wanted if d != -1)
         wanted = [_quotient(product(x.sizes), rest) if d == -1 else d for d in wanted]
-    return _reshaped(ctx, x, wanted)
+    made = _reshaped(ctx, x, wanted)
+    if place is not None:
+        expect_size(ctx, 1, place, wanted[place], made)
+    return made
 
 
 @rule("Flatten")

@@ -18,9 +18,14 @@ from rcompiler.frontend.sized import bare
 from rcompiler.frontend.value import Extents, SizeAtRunTime
 from rcompiler.support.extent import Size, highest, lowest
 
+from .numbers import computed_sizes, is_computed
+
 Results = Value | Sequence[Value | Gap | None]
 Rule = Callable[[Context, Lowering], Results]
 _TABLE: OperatorTable[Rule] = OperatorTable("rcompiler.frontend.sizes", "rules")
+
+# By operator the input that is the shape of the result, or is multiplied by its own.
+_SHAPES = {"ConstantOfShape": 0, "Expand": 1, "Reshape": 1, "Tile": 1}
 
 find = _TABLE.find
 names = _TABLE.names
@@ -34,6 +39,12 @@ def rule(*ops: str, domain: str = "") -> Callable[[Rule], Rule]:
 def concerns(value: Any) -> bool:
     """Whether a value is made of sizes that are known at run time, or is not all there."""
     return isinstance(value, Value) and (value.whole is not None or value.elements is not None)
+
+
+def has_computed_sizes(ctx: Context) -> bool:
+    """Whether a run computes the shape of what the node makes."""
+    index = None if ctx.domain else _SHAPES.get(ctx.op)
+    return index is not None and is_computed(ctx.optional(index))
 
 
 def is_partial(value: Any) -> bool:
@@ -77,9 +88,11 @@ def with_extents(ctx: Context, made: Sequence[Value | None], *extents: Extents) 
 def sizes_of(ctx: Context, index: int, attribute: str = "", default: Any = None) -> list[Size]:
     """Sizes given as input ``index``, or as an attribute."""
     value = ctx.optional(index)
-    if value is None or value.elements is None:
-        return list(ctx.ints(index, attribute, default))
-    return list(value.elements.reshape(-1))
+    if value is not None and value.elements is not None:
+        return list(value.elements.reshape(-1))
+    if is_computed(value):
+        return computed_sizes(ctx, index)
+    return list(ctx.ints(index, attribute, default))
 
 
 def need_equal(ctx: Context, a: Size, b: Size, reason: str) -> None:

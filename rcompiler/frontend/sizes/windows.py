@@ -34,17 +34,21 @@ def windows(ctx: Context, x: Value, kernel: Sequence[int], out: Extents, least: 
             continue
         reach, stride = (k - 1) * dilations[axis] + 1, strides[axis]
         behind = pads[axis + len(kernel)]
-        room = size + pads[axis] + behind - reach
-        if _is_moved(ctx, size, stride):
-            room, behind = size - 1, reach
-        if lowest(room) < 0 or lowest(room) // stride + 1 < least:
+        around = -1 if _is_moved(ctx, size, stride) else pads[axis] + behind - reach
+        room, ceils = size + around, ctx.attr("ceil_mode", 0) and not _is_moved(ctx, size, stride)
+        some = max(lowest(size), 1) + around  # room in an image that is there
+        none = lowest(room) < 0  # there may be no image, which has no window
+        if some < 0 or some // stride + 1 < least or none and (ceils or lowest(room) < -stride):
             raise SizeAtRunTime(f"there may be no window in {size} elements")
-        if ctx.attr("ceil_mode", 0) and not _is_moved(ctx, size, stride):
+        if ceils:
             if reach - behind < stride:
                 raise SizeAtRunTime("whether a last window begins in the padding depends on it")
             room = room + stride - 1
-        count = ctx.b.quotient(f"{ctx.outputs[0]}[{axis + 2}]", room, stride) + 1
-        found.append(extent_of(count))
+        name = f"{ctx.outputs[0]}[{axis + 2}]"
+        if none:
+            found.append(extent_of(ctx.b.quotient(name, room + stride, stride)))
+        else:
+            found.append(extent_of(ctx.b.quotient(name, room, stride) + 1))
     return tuple(found)
 
 

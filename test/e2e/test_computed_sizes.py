@@ -1,0 +1,234 @@
+"""Sizes that numbers decide which a model computes, or is given: ConstantOfShape, Expand, Tile,
+Reshape and Range beside onnxruntime."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx.parser
+import onnxruntime
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from poisoned import poison
+from sized import sized_answers
+
+import rcompiler
+from rcompiler.errors import RangeError, ShapeError, UnsupportedOp
+from rcompiler.frontend import import_onnx
+
+F = np.float32
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("RC_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setenv("RC_DEVICE", "default")
+
+
+def text(body):
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]>\n{body}')
+
+
+def by_onnxruntime(model):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    providers = ["CPUExecutionProvider"]
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=providers)
+
+
+def same(found, wanted):
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+        np.testing.assert_allclose(one, other, 1e-5, 1e-6)
+
+
+def agree(model, draws, **options):
+    """Compiled, and run in S1 with poison in all that is not there."""
+    made, wanted = rcompiler.compile_onnx(model, eus=1, **options), by_onnxruntime(model)
+    with poison():
+        imported = import_onnx(model, limits=options.get("bounds"))
+    for feeds in draws:
+        right = wanted.run(None, feeds)
+        same(made(feeds), right)
+        answers, wrong = sized_answers(imported, feeds, {})
+        assert not any(map(int, wrong))
+        same(answers, right)
+    return made
+
+
+# How long things are is the sum of durations, which are clipped.
+LENGTH = """
+  clipped = Clip(d, zero, most)
+  total = ReduceSum<keepdims=1>(clipped)
+"""
+
+
+def of_length(nodes, outputs, weights=""):
+    return text(f"""
+      g (int64[3] d, float[1, 1, 2] x) => ({outputs})
+      <int64 zero = {{0}}, int64 most = {{5}}, int64 one = {{1}}, int64[1] two = {{2}}, int64[1] last = {{-1}}{weights}> {{
+        {LENGTH}{nodes}
+      }}
+    """)
+
+
+def durations():
+    x = np.random.default_rng(0).standard_normal((1, 1, 2)).astype(F)
+    for d in ([1, 2, 3], [0, 0, 0], [9, -4, 1], [5, 5, 5]):
+        yield {"d": np.int64(d), "x": x}
+
+
+SHAPED = {
+    "ConstantOfShape": "shape = Concat<axis=0>(two, total)  y = ConstantOfShape(shape)",
+    "Expand": "shape = Concat<axis=0>(two, total, two)  y = Expand(x, shape)",
+    "Tile": "ones = Concat<axis=0>(two, total, two)  y = Tile(x, ones)",
+    "of a whole shape": "shape = Mul(total, two)  y = ConstantOfShape(shape)",
+    "in the idiom of exporters": """
+      wild = Concat<axis=0>(two, total, last)
+      minus = Equal(wild, last)
+      plain = ConstantOfShape<value=int64[1] {1}>(three)
+      shape = Where(minus, plain, wild)
+      y = Expand(x, shape)""",
+    "of arithmetic": """
+      next = Add(total, two)
+      twice = Mul(next, two)
+      flat = Squeeze(twice)
+      again = Unsqueeze(flat, at)
+      shape = Concat<axis=0>(again, total)
+      y = ConstantOfShape(shape)""",
+}
+
+
+@pytest.mark.parametrize("nodes", SHAPED.values(), ids=SHAPED)
+def test_shapes_of_bounded_numbers_need_no_bound(nodes):
+    weights = ", int64[1] three = {3}, int64[1] at = {0}"
+    made = agree(of_length(nodes, "float[...] y".replace("[...]", ""), weights), durations())
+    assert max(made.outputs[0].shape) <= 34
+
+
+def test_what_one_number_decides_is_of_one_size():
+    """A tensor of zeros and a range are added, as exporters write positions."""
+    nodes = """
+      zeros = ConstantOfShape<value=int64[1] {3}>(total)
+      n = Squeeze(total)
+      places = Range(zero, n, one)
+      y = Add(zeros, places)
+      wide = Concat<axis=0>(two, total)
+      spread = Expand(places, wide)
+      z = Mul(spread, y)
+    """
+    agree(of_length(nodes, "int64[n] y, int64[m, n] z"), durations())
+
+
+def test_a_shape_that_follows_from_the_elements():
+    nodes = """
+      zeros = ConstantOfShape<value=int64[1] {3}>(total)
+      wide = Concat<axis=0>(two, total)
+      spread = Expand(zeros, wide)
+      twice = Mul(total, two)
+      y = Reshape(spread, twice)
+      half = Concat<axis=0>(total, two)
+      z = Reshape(spread, half)
+    """
+    draws = [feeds for feeds in durations() if feeds["d"].any()]  # 0 is a dimension that is copied
+    made = agree(of_length(nodes, "int64[n] y, int64[n, m] z"), draws)
+    assert made.outputs[0].shape == (30,)
+
+
+def given(op="y = ConstantOfShape(n)"):
+    return text(f"g (int64[k] d) => (float[n] y) <int64[1] zero = {{0}}> {{\n"
+                f"n = ReduceMax(d, zero)  {op} }}")  # fmt: skip
+
+
+def test_numbers_without_bounds_want_one():
+    shapes = {"k": 3}
+    with pytest.raises(UnsupportedOp, match=r"unless bounds=\{'y': ...\} does") as caught:
+        rcompiler.compile_onnx(given(), shapes=shapes)
+    assert caught.value.gap.bounds == ("y",)
+    made = rcompiler.compile_onnx(given(), eus=1, shapes=shapes, bounds={"y": 6})
+    for d in ([1, 2, 3], [0, -1, -2], [6, 0, 0]):
+        assert made(np.int64(d))[0].shape == (max(d),)
+    with pytest.raises(RangeError, match="found 7 elements, more than the 6 that bounds") as caught:
+        made(np.int64([7, 0, 1]))
+    assert (caught.value.bound, caught.value.found) == ("y", 7)
+    with pytest.raises(RangeError, match="is to make -2 elements along an axis"):
+        made(np.int64([-7, -2, -3]))
+
+
+def test_a_shape_that_does_not_fit_the_elements():
+    model = text("""
+      g (int64[3] d, float[2, 6] x) => (float[n, m] y) <int64[1] two = {2}> {
+        n = ReduceMax(d)
+        shape = Concat<axis=0>(n, two)
+        y = Reshape(x, shape)
+      }
+    """)
+    made = rcompiler.compile_onnx(model, eus=1)
+    x = np.arange(12, dtype=F).reshape(2, 6)
+    np.testing.assert_array_equal(made(np.int64([1, 6, 2]), x)[0], x.reshape(6, 2))
+    np.testing.assert_array_equal(made(np.int64([-3, -1, -2]), x)[0], x.reshape(6, 2))
+    with pytest.raises(RangeError, match="elements that do not fit the shape"):
+        made(np.int64([1, 5, 2]), x)
+
+
+def test_a_session_guesses_how_large_shapes_are():
+    made, wanted = rcompiler.InferenceSession(given().SerializeToString()), by_onnxruntime(given())
+    with pytest.warns(rcompiler.errors.RecompiledWarning, match="room for 128"):
+        for d in (range(17), [*range(16), 70], range(60)):
+            feeds = {"d": np.int64(d)}
+            same(made.run(None, feeds), wanted.run(None, feeds))
+    assert {model.outputs[0].shape for model in made.programs} == {(128,)}
+
+
+def test_many_values_of_a_few_integers_make_a_guess():
+    """The first ones have a program each, which has no room that a call does not need."""
+    made, wanted = rcompiler.InferenceSession(given().SerializeToString()), by_onnxruntime(given())
+    for n in range(9):
+        feeds = {"d": np.int64([n, 3])}
+        same(made.run(None, feeds), wanted.run(None, feeds))
+        shapes = [model.outputs[0].shape for model in made.programs]
+        assert shapes == ([(max(3, k),) for k in range(n + 1)] if n < 4 else [(64,)])
+
+
+def test_values_are_kept_where_a_guess_does_not_do():
+    halves = "zeros = ConstantOfShape(n) y, z = Split<num_outputs=2>(zeros)"
+    model = given(halves)
+    made, wanted = rcompiler.InferenceSession(model.SerializeToString()), by_onnxruntime(model)
+    for n in (2, 4, 6, 8, 10, 12, 14):
+        feeds = {"d": np.int64([n, 1])}
+        same(made.run(None, feeds), wanted.run(None, feeds))
+    assert not any("guess" in note for note in made.notes)
+
+
+def test_a_shape_beyond_all_memory_is_refused():
+    with pytest.raises(ShapeError, match="larger than 64 GiB"):
+        rcompiler.compile_onnx(given(), shapes={"k": 3}, bounds={"y": 1 << 50})
+
+
+def test_windows_over_a_length_that_may_be_none():
+    nodes = """
+      shape = Concat<axis=0>(wide, total)
+      images = ConstantOfShape<value=float[1] {2}>(shape)
+      y = Conv<pads=[1, 1]>(images, kernel)
+      z = Conv<pads=[3, 3], strides=[2]>(images, broad)
+    """
+    weights = """, int64[2] wide = {1, 2}, float[1, 2, 3] kernel = {1, 2, 3, 4, 5, 6},
+      float[1, 2, 5] broad = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}"""
+    draws = [feeds for feeds in durations() if feeds["d"].any()]
+    model = of_length(nodes, "float[a, b, n] y, float[a, b, m] z", weights)
+    made = agree(model, draws)
+    (nothing,) = (made(*feeds.values()) for feeds in durations() if not feeds["d"].any())
+    assert nothing[0].shape == (1, 1, 0)
+
+
+def test_a_window_longer_than_the_least_length_is_refused():
+    nodes = """
+      shape = Concat<axis=0>(wide, total)
+      images = ConstantOfShape<value=float[1] {2}>(shape)
+      y = Conv(images, kernel)
+    """
+    weights = ", int64[2] wide = {1, 2}, float[1, 2, 3] kernel = {1, 2, 3, 4, 5, 6}"
+    with pytest.raises(UnsupportedOp, match="there may be no window"):
+        rcompiler.compile_onnx(of_length(nodes, "float[a, b, n] y", weights))
