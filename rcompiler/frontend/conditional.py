@@ -22,6 +22,7 @@ from rcompiler.support.extent import Extent
 from . import bounds
 from .builder import Builder, Value
 from .control import handles
+from .core import Range
 from .frame import Call, SequenceValue, Unknown
 from .registry import describe
 from .sized import bare
@@ -37,12 +38,50 @@ def _if(call: Call) -> list[Any]:
     if isinstance(condition, bool):
         return call.run(call.attr(branches[0 if condition else 1]), {})
     ways = (condition, negation(call.b, condition))
-    made = [run_under(call, w, call.attr(g), {}) for w, g in zip(ways, branches, strict=True)]
+    made: list[list[Any] | ShapeError] = []
+    for way, branch in zip(ways, branches, strict=True):
+        try:
+            made.append(_run_branch(call, way, call.attr(branch)))
+        except ShapeError as error:
+            made.append(error)
     call.b.at(call.name, call.node.op_type)
+    first, second = made
+    if isinstance(first, ShapeError):
+        return _other_branch(call, ways[0], branches[0], first, second)
+    if isinstance(second, ShapeError):
+        return _other_branch(call, ways[1], branches[1], second, first)
     return [
         select(call, condition, a, b, f"result {number} of its branches", name)
-        for number, (a, b, name) in enumerate(zip(*made, call.node.output, strict=True))
+        for number, (a, b, name) in enumerate(zip(first, second, call.node.output, strict=True))
     ]
+
+
+def _run_branch(call: Call, condition: Value, graph: GraphProto) -> list[Any]:
+    """The values of a branch. Raises ShapeError where it does not fit the shapes of this program,
+    also where gaps are listed: it may be one that no call takes.
+    """
+    if call.it.gaps is not None:
+        try:
+            with call.it.raising():
+                return run_under(call, condition, graph, {})
+        except UnsupportedOp:
+            pass  # to be listed, with all others of the branch
+    return run_under(call, condition, graph, {})
+
+
+def _other_branch(
+    call: Call, condition: Value, branch: str, error: ShapeError, others: list[Any] | ShapeError
+) -> list[Any]:
+    """The results of the branch that fits; a call that takes the one which does not is an error."""
+    if isinstance(others, ShapeError):
+        raise error
+    reader = f"{call.node.op_type} '{call.name}'"
+    taken = call.b.elementwise(lambda s, c: s.cast(c, "int64"), condition, dtype="int64")
+    says = f"{reader} takes its {branch}, which does not fit the shapes of this call: {error}"
+    tensors = [bare(each) if isinstance(each, Value) else None for each in others]
+    names = {"" if each is None else each.name.partition("#")[0] for each in tensors}
+    call.b.expect_with(names, taken, Range(0, 0, reader, says.replace("{}", "{ }")))
+    return others
 
 
 def truth(call: Call, value: Any) -> Truth:

@@ -229,7 +229,7 @@ class Core:
         self.expect_with(results, value, Range(0, last, reader, says, name))
 
     def expect_with(self, results: set[str], value: Value, range_: Range) -> None:
-        """Note that a number is in a range where one of these results is needed."""
+        """Note that a number is in a range where one of these results is needed; "" always is."""
         expected = Expected(value, range_, self.location, frozenset(), results, self._when)
         self.expected.append(expected)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -56,6 +57,9 @@ class Runner(Protocol):
     @property
     def gaps(self) -> list[Gap] | None:
         """Where gaps are listed instead of raised, if they are."""
+
+    def raising(self) -> AbstractContextManager[None]:
+        """Within it gaps are raised, whether they are listed else or not."""
 
     def graph(
         self, graph: GraphProto, bind: Mapping[str, Any], outer: Frame, prefix: str = ""

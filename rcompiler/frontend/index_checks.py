@@ -28,7 +28,7 @@ def index_checks(b: Builder, results: Sequence[Value]) -> list[tuple[Value, Rang
     if not b.expected:
         return []
     sizes = b.sizes_computed([("", value) for value in results])
-    live = b.needed([*results, *(b.counts[symbol] for symbol in sizes)])
+    live = {"", *b.needed([*results, *(b.counts[symbol] for symbol in sizes)])}
     kept: dict[Any, list[Expected]] = {}
     for each in b.expected:
         if each.readers.isdisjoint(live):

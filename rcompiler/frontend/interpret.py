@@ -6,7 +6,8 @@ computations vanish, control flow is followed, and no shape inference is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -326,6 +327,15 @@ class Interpreter:
         if gap not in self.gaps:
             self.gaps.append(gap)
         return Unknown()
+
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        """Within it gaps are raised, also where they are listed else."""
+        gaps, self.gaps = self.gaps, None
+        try:
+            yield
+        finally:
+            self.gaps = gaps
 
     def reveal(self, value: Unknown, op: str = "") -> None:
         """Note the gap of a value that is read after all, by operator ``op``."""

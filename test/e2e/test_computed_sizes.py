@@ -68,7 +68,8 @@ LENGTH = """
 def of_length(nodes, outputs, weights=""):
     return text(f"""
       g (int64[3] d, float[1, 1, 2] x) => ({outputs})
-      <int64 zero = {{0}}, int64 most = {{5}}, int64 one = {{1}}, int64[1] two = {{2}}, int64[1] last = {{-1}}{weights}> {{
+      <int64 zero = {{0}}, int64 most = {{5}}, int64 one = {{1}}, int64[1] two = {{2}},
+       int64[1] last = {{-1}}{weights}> {{
         {LENGTH}{nodes}
       }}
     """)

@@ -447,3 +447,39 @@ def test_rows_without_one_shape_are_refused_when_they_are_read():
 def test_bounds_of_no_loop_are_refused():
     with pytest.raises(ShapeError, match="'other'"):
         import_onnx(repeated(), limits={"other": 3, "again": 3})
+
+
+def unfit_branches(shape):
+    """Of an input that both branches reshape, each to a shape of its own."""
+    then = [node("Reshape", "x two", "a"), node("ReduceSum", "a ax", "r", keepdims=0)]
+    otherwise = [node("Reshape", "x one", "b"), node("Neg", "b", "n"), node("Squeeze", "n ax", "r")]
+    proto = choice(then, otherwise, "f r 4", f"b c,f x {shape}")
+    for name, numbers in (("two", [2, 4]), ("one", [1, 4]), ("ax", [0])):
+        proto.graph.initializer.append(numpy_helper.from_array(np.int64(numbers), name))
+    return proto
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize(("shape", "taken"), [(8, True), (4, False)])
+def test_a_branch_that_does_not_fit_is_an_error_of_the_calls_that_take_it(target, shape, taken):
+    proto, x = unfit_branches(shape), np.arange(shape, dtype=np.float32)
+    made = agree(proto, [{"c": np.array(taken), "x": x}], target)
+    branch = "else_branch" if taken else "then_branch"
+    with pytest.raises(RangeError, match=f"If 'choice' takes its {branch}.*do not fit the shape"):
+        made(np.array(not taken), x)
+    assert check(proto) == []
+
+
+def test_branches_of_which_neither_fits_are_refused():
+    with pytest.raises(ShapeError, match="6 elements do not fit"):
+        import_onnx(unfit_branches(6))
+
+
+def test_a_branch_that_does_not_fit_beside_a_constant():
+    """What the other one returns is computed by nothing."""
+    given = node("Constant", "", "r", value=helper.make_tensor("t", F, [2, 3], range(6)))
+    wide = [node("Concat", "x x", "d", axis=0), node("MatMul", "d x", "r")]
+    proto = choice([given], wide)
+    made = agree(proto, [{"c": np.array(True), "x": X}])
+    with pytest.raises(RangeError, match="takes its else_branch"):
+        made(np.array(False), X)
