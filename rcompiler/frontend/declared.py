@@ -8,10 +8,12 @@ from typing import Any
 
 from onnx import GraphProto, ModelProto, ValueInfoProto
 
+from rcompiler.errors import UnsupportedOp
 from rcompiler.support.declaration import Declared, DeclaredTensor, Extent
 
-from . import dtypes
+from . import dtypes, signature
 from .inferred_types import graph_outputs
+from .nodes import reader_of
 
 
 def declared(model: ModelProto) -> Declared:
@@ -24,8 +26,8 @@ def declared(model: ModelProto) -> Declared:
         outputs = graph_outputs(model) or outputs  # with names of its own, which say nothing
     labels = _labels(graph)
     return Declared(
-        _tensors((v for v in graph.input if v.name not in weights), symbols),
-        _tensors((v for v in graph.input if v.name in weights), symbols),
+        tuple(_input(graph, v, symbols) for v in graph.input if v.name not in weights),
+        tuple(_input(graph, v, symbols) for v in graph.input if v.name in weights),
         tuple(
             replace(tensor, labels=labels.get(tensor.name, () if _has_maps(value) else None))
             for tensor, value in zip(_tensors(outputs, symbols), outputs, strict=True)
@@ -57,6 +59,19 @@ def _labels(graph: GraphProto) -> dict[str, tuple[int, ...] | tuple[str, ...]]:
 def _has_maps(value: ValueInfoProto) -> bool:
     """Whether a value is declared as a sequence of maps."""
     return value.type.sequence_type.elem_type.HasField("map_type")
+
+
+def _input(graph: GraphProto, value: ValueInfoProto, symbols: set[str]) -> DeclaredTensor:
+    """An input, and why no program takes it, where that is so."""
+    [tensor] = _tensors([value], symbols)
+    if signature.is_ignored(graph, value):
+        return replace(tensor, ignored=True)
+    try:
+        signature.input_dtype(value)
+    except UnsupportedOp as error:
+        assert error.gap is not None
+        return replace(tensor, refusal=str(replace(error.gap, op=reader_of(graph, value.name))))
+    return tensor
 
 
 def _tensors(values: Iterable[ValueInfoProto], symbols: set[str]) -> tuple[DeclaredTensor, ...]:

@@ -246,6 +246,9 @@ def _input(
     values: Mapping[str, Any],
 ) -> Value | Unknown:
     """A graph input as an argument, or as a constant where its value is given."""
+    if signature.is_ignored(graph, value):
+        interpreter.b.notes.append(f"input '{value.name}' is left out: no node reads it")
+        return Unknown()
     try:
         dtype = signature.input_dtype(value)
         if value.name in values:

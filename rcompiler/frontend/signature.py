@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 
 from rcompiler.errors import Gap, ShapeError, UnsupportedOp
 from rcompiler.support.extent import Size, highest
 
 from . import binding, dtypes
 from .load import check_size, untranslated
+from .nodes import reader_of
 
 _REMEDIES = {
     "sequence": "Make each element an input, and put them together with SequenceConstruct",
@@ -37,6 +38,16 @@ def check_given(model: ModelProto, shapes: Any, values: Any) -> None:
             if name not in known:
                 names = ", ".join(sorted(known)) or "none"
                 raise ShapeError(f"the model has no {what} '{name}'; it has: {names}")
+
+
+def is_ignored(graph: GraphProto, value: onnx.ValueInfoProto) -> bool:
+    """Whether a graph input is none of a program: no tensor of numbers, and read by no node."""
+    try:
+        input_dtype(value)
+    except UnsupportedOp:
+        read = reader_of(graph, value.name) or any(o.name == value.name for o in graph.output)
+        return not read
+    return False
 
 
 def input_dtype(value: onnx.ValueInfoProto) -> str:

@@ -26,6 +26,7 @@ from rcompiler.errors import (
     IgnoredOptionWarning,
     RangeError,
     ShapeError,
+    UnsupportedOp,
 )
 from rcompiler.loading import load, load_bytes
 from rcompiler.model import Model
@@ -100,7 +101,8 @@ class InferenceSession:
 
         Raises:
             InvalidModel, UnsupportedOp, ShapeError, DeviceError: as `compile_onnx`; for open
-                dimensions what the compiler refuses is raised by the first call.
+                dimensions what the compiler refuses is raised by the first call, but for inputs
+                that are no tensors of numbers.
             ArtifactError, ScheduleError: as `load`.
             ToolError: it is an ONNX model, and the compiler is not installed.
             CompilerError: an option has no such value.
@@ -117,6 +119,7 @@ class InferenceSession:
         self._keep_bytes = told.get("keep_bytes") if keep_bytes is None else keep_bytes
         self._model: Any = None  # the only program there is
         self._by_shape: Any = None
+        self._ignored: set[str] = set()  # inputs that no node reads and no program has
         self._maps: dict[str, LabelMaps] = {}  # of the outputs that a ZipMap makes
         self._sizes: dict[str, int] = settings._sized()
         notes = [f"{name} changes nothing" for name in _FOREIGN if options.pop(name, None)]
@@ -127,7 +130,7 @@ class InferenceSession:
             self._compile(path_or_bytes, options)
         self._types = {arg.name: arg for arg in (*self._inputs, *self._optional)}
         self._names = [arg.name for arg in self._outputs]
-        self._input_names = [arg.name for arg in self._inputs]
+        self._input_names = [arg.name for arg in self._inputs if arg.name not in self._ignored]
         if provider_options:
             notes.append("provider_options change nothing")
         self._notes = (*notes, *provider_notes(providers, self.get_providers()))
@@ -166,6 +169,10 @@ class InferenceSession:
         model, kept = ModelSource(given), finished_models(options.get("cache"))
         found = model.declared(kept)
         fixed = options.get("values") or {}
+        refusals = [each.refusal for each in found.inputs if each.refusal]
+        if refusals and not options.get("fallback"):
+            raise UnsupportedOp("; ".join(refusals))
+        self._ignored = {each.name for each in found.inputs if each.ignored}
         self._inputs = [self._arg(each) for each in found.inputs if each.name not in fixed]
         self._optional = [self._arg(each) for each in found.optional if each.name not in fixed]
         self._maps = {
@@ -181,7 +188,7 @@ class InferenceSession:
         shapes = {**self._sizes, **(options.pop("shapes", None) or {})}
         options = {**self._settings._compiling(), **options, "shapes": shapes}
         optional = [arg.name for arg in self._optional]
-        names = [arg.name for arg in self._inputs]
+        names = [arg.name for arg in self._inputs if arg.name not in self._ignored]
         ranges = self._programs is None if self._ranges is None else self._ranges
         most_bytes = self._keep_bytes
         if self._programs is None and most_bytes is None:
@@ -191,12 +198,13 @@ class InferenceSession:
             most_bytes=most_bytes,
             open_inputs=[each for each in found.inputs if each.name in names] if ranges else (),
         )
-        if all(tensor.shape is not None for tensor in found.inputs):
+        if all(tensor.shape is not None for tensor in found.inputs if not tensor.ignored):
             self._model = self._by_shape.known()
         if self._model is None:
             model.hold(kept)  # what later calls compile is the model as it is now
         else:
-            self._inputs = args_of(without_key(self._model.inputs))
+            known = {arg.name: arg for arg in args_of(self._model.inputs)}
+            self._inputs = [known.get(arg.name, arg) for arg in self._inputs]
             self._outputs = self._with_maps(args_of(self._model.outputs))
 
     def _with_maps(self, outputs: list[NodeArg]) -> list[NodeArg]:
@@ -397,12 +405,12 @@ class InferenceSession:
         Raises:
             ShapeError, CompilerError: as of `run`.
         """
-        feeds = {name: self._array(name, value) for name, value in given.items()}
-        missing = [arg.name for arg in self._inputs if arg.name not in feeds]
+        missing = [arg.name for arg in self._inputs if arg.name not in given]
+        feeds = {n: self._array(n, x) for n, x in given.items() if n not in self._ignored}
         if missing:
             raise ShapeError(f"input '{missing[0]}' is missing; give all of {self._listed()}")
-        if self._model is not None and len(feeds) == len(self._inputs):
-            return self._model, [feeds[arg.name] for arg in self._inputs]
+        if self._model is not None and len(feeds) == len(self._input_names):
+            return self._model, [feeds[name] for name in self._input_names]
 
         def check() -> None:
             for name, array in feeds.items():
@@ -444,7 +452,7 @@ class InferenceSession:
         for array in given.values():
             if type(array) is not _Array:
                 return None
-        if len(given) != len(self._input_names):
+        if len(given) != len(self._inputs):
             return None
         try:
             if self._model is not None:

@@ -15,12 +15,17 @@ Extent = int | str | None  # a number, the name of an open one, or neither
 class DeclaredTensor:
     """An input or output. shape: None where the rank is not known. dtype: of numpy or ml_dtypes;
     "string", or "undefined" for what is no tensor. labels: of a sequence of maps, in the order of
-    the scores that a program has for it; empty where they are not known, and None for all else."""
+    the scores that a program has for it; empty where they are not known, and None for all else.
+    refusal: why no program takes an input; ignored: whether a call may give it nevertheless, as no
+    node reads it.
+    """
 
     name: str
     shape: tuple[Extent, ...] | None
     dtype: str
     labels: tuple[int, ...] | tuple[str, ...] | None = None
+    refusal: str = ""
+    ignored: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class Declared:
         """
         found: dict[str, bool] = {}
         for tensor in self.inputs:
-            if tensor.name in given or tensor.name in fixed:
+            if tensor.ignored or tensor.name in given or tensor.name in fixed:
                 continue
             for axis, size in enumerate(tensor.shape or ()):
                 for name in names_in(size) if isinstance(size, str) else ():
@@ -82,7 +87,8 @@ def _tensor(data: Mapping[str, Any]) -> DeclaredTensor:
     labels = data["labels"]
     if labels is not None:
         labels = tuple(_of((int, str), label) for label in labels)
-    return DeclaredTensor(_of(str, data["name"]), shape, _of(str, data["dtype"]), labels)
+    name, dtype, refusal = (_of(str, data[key]) for key in ("name", "dtype", "refusal"))
+    return DeclaredTensor(name, shape, dtype, labels, refusal, _of(bool, data["ignored"]))
 
 
 def _of(kind: Any, value: Any) -> Any:

@@ -569,3 +569,41 @@ def test_outputs_are_bound_to_memory_of_their_shape_and_type():
     bound.bind_ortvalue_output("total", rcompiler.OrtValue.ortvalue_from_numpy(X[:2].copy()))
     with pytest.raises(ShapeError, match="output 'total' is bound to"):
         found.run_with_iobinding(bound)
+
+
+def with_text(nodes, kind="string[n]"):
+    """A second input of another kind, which nodes read or not."""
+    text = f'g ({kind} s, float[4, 3] x) => (float[a, b] y) <string[1] one = {{"a"}}> {{ {nodes} }}'
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 19]> {text}')
+    return model.SerializeToString()
+
+
+def test_text_that_nothing_reads_is_taken(ort):
+    found = session(ort, with_text("y = Neg(x)"))
+    assert seen(found.get_inputs())[0] == ("s", ["n"], "tensor(string)")
+    for words in (["a", "b"], ["a"], []):
+        feeds = {"s": np.array(words, object), "x": X}
+        for _ in range(2):
+            np.testing.assert_array_equal(found.run(None, feeds)[0], -X)
+    with pytest.raises(Exception, match="s"):
+        found.run(None, {"x": X})
+
+
+def test_a_model_is_compiled_without_text_that_nothing_reads():
+    made = rcompiler.compile_onnx(with_text("y = Neg(x)"), eus=1)
+    assert [each.name for each in made.inputs] == ["x"]
+    np.testing.assert_array_equal(made(X)[0], -X)
+
+
+@pytest.mark.parametrize(
+    ("kind", "nodes", "said"),
+    [
+        ("string[n]", "e = Equal(s, one) y = Cast<to=1>(e)", "input 's' .Equal.: element type str"),
+        ("string[n]", "y = Neg(x) s2 = Identity(s) e = Equal(s2, one)", "input 's' .Identity."),
+        ("seq(float[n])", "y = ConcatFromSequence<axis=0>(s)", "input 's'.*type is sequence"),
+        ("optional(float[n])", "y = OptionalGetElement(s)", "input 's'.*type is optional"),
+    ],
+)
+def test_inputs_that_are_no_numbers_are_refused_when_the_session_is_made(kind, nodes, said):
+    with pytest.raises(UnsupportedOp, match=said):
+        session(rcompiler, with_text(nodes, kind))
