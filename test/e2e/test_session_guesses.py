@@ -2,13 +2,19 @@
 compiled for, and guesses of how many there are, which calls may have made greater. Beside
 onnxruntime."""
 
+import sys
 import threading
 import warnings
+from pathlib import Path
 
 import numpy as np
 import onnx.parser
 import onnxruntime
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from speech import letters, text_to_speech
 
 import rcompiler
 from rcompiler.driver import isolate
@@ -200,3 +206,21 @@ def test_values_where_a_guess_does_not_do():
     """)
     made = agree(model, [{"end": np.array(end, F)} for end in (8, 6)])
     assert [model.outputs[0].shape for model in made.programs] == [(4,), (3,)]
+
+
+@pytest.mark.filterwarnings("ignore::rcompiler.errors.RecompiledWarning")
+def test_a_network_from_text_to_speech(compiled):
+    """How long speech is depends on durations that the network computes."""
+    model = text_to_speech(transposed=False).SerializeToString()
+    calls = [(1, 12, 1.0), (1, 20, 1.5), (2, 7, 0.7), (1, 12, 4.0), (1, 9, 1.0), (1, 21, 0.8)]
+    draws = [letters(*each, seed=seed) for seed, each in enumerate(calls)]
+    wanted, made = by_onnxruntime(model), rcompiler.InferenceSession(model, eus=1)
+    lengths = set()
+    for feeds in draws:
+        found, right = made.run(None, feeds), wanted.run(None, feeds)
+        lengths.add(right[0].shape)
+        np.testing.assert_array_equal(found[1], right[1])
+        assert found[0].shape == right[0].shape
+        np.testing.assert_allclose(found[0], right[0], 1e-3, 1e-4)
+    assert len(lengths) == len(draws)
+    assert len(compiled) < 2 * len(draws)

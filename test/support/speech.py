@@ -50,6 +50,12 @@ class _Graph:
         own = [self.op("Unsqueeze", size, self.ints(0)) for size in sizes]
         return self.op("Concat", *own, axis=0)
 
+    def shuffled(self, x, channels, times):
+        """Of groups of `times` channels the samples one behind the other."""
+        x = self.op("Reshape", x, self.ints(0, channels, times, -1))
+        x = self.op("Transpose", x, perm=[0, 1, 3, 2])
+        return self.op("Reshape", x, self.ints(0, channels, -1))
+
     def mask(self, lengths, most):
         """Which positions are below each length, of `most` positions."""
         zero, one = self.const(np.int64(0)), self.const(np.int64(1))
@@ -58,8 +64,11 @@ class _Graph:
                        self.op("Unsqueeze", lengths, self.ints(1)))  # fmt: skip
 
 
-def text_to_speech(seed=0):
-    """ids, lengths, scales (of the noise, and of the length) -> speech, and how long each is."""
+def text_to_speech(seed=0, transposed=True):
+    """ids, lengths, scales (of the noise, and of the length) -> speech, and how long each is.
+
+    transposed: whether the decoder has transposed convolutions, or channels become samples.
+    """
     g = _Graph(seed)
     f32 = TensorProto.FLOAT
     # the text encoder
@@ -113,8 +122,11 @@ def text_to_speech(seed=0):
     y = g.conv(z, CHANNELS, HIDDEN, 7)
     for times, inputs, outputs in ((4, HIDDEN, 6), (2, 6, 4)):
         y = g.op("LeakyRelu", y, alpha=0.1)
-        y = g.op("ConvTranspose", y, g.weight(inputs, outputs, 2 * times), g.weight(outputs),
-                 strides=[times], pads=[times // 2, times // 2])  # fmt: skip
+        if transposed:
+            y = g.op("ConvTranspose", y, g.weight(inputs, outputs, 2 * times), g.weight(outputs),
+                     strides=[times], pads=[times // 2, times // 2])  # fmt: skip
+        else:
+            y = g.shuffled(g.conv(y, inputs, outputs * times, 3), outputs, times)
         y = g.op("Add", y, g.conv(g.op("LeakyRelu", y, alpha=0.1), outputs, outputs, 3))
     y = g.op("Tanh", g.conv(g.op("LeakyRelu", y), 4, 1, 7))
     info = helper.make_tensor_value_info
