@@ -97,10 +97,11 @@ def compile_onnx(
             NonMaxSuppression, Compress, Unique, and of TopK where k is no constant) the most that
             there is room for, by the names of such results; all that shape inference allows where
             nothing is said. Of a Range, ConstantOfShape, Expand or Tile the most that a number may
-            be which decides its shape and which the model computes, by the name of the result; and
-            of a Loop whose iterations are known at run time only, by the name of its node, the most
-            that it may have: these have to be given where nothing in the model bounds them. A call
-            that finds more raises RangeError.
+            be which decides its shape and which the model computes, by the name of the result; of
+            a RoiAlign without sampling_ratio, of regions that are no constants, the points along an
+            axis of a bin; and of a Loop whose iterations are known at run time only, by the name of
+            its node, the most that it may have: these have to be given where nothing in the model
+            bounds them. A call that finds more raises RangeError.
         state: outputs by the inputs that they are to be in the next call, as in
             {"past_key_values.*": "present.*"}, where a `*` stands for any text, the same in both.
             They are no longer inputs and outputs: the model keeps them, in the memory of the device

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from rcompiler.errors import Gap, RangeError
 
-_FIRST, _FIRST_TRIPS = 64, 16  # room for elements, and for iterations of a loop
+# Room for elements; for iterations of a loop; for points along an axis of a bin of a region.
+_FIRST, _FIRST_OF = 64, {"Loop": 16, "RoiAlign": 8}
 _FACTOR = (
     4  # for a loop, which only says how often it could run, with what ends it earlier left out
 )
@@ -46,10 +47,9 @@ class GuessedBounds:
         if gap is None:
             return []
         names = [name for name in gap.bounds if name not in self._given and name not in self.now]
-        first = _FIRST
+        first = _FIRST_OF.get(gap.op, _FIRST)
         if gap.op == "Loop":
             self._loops.update(names)
-            first = _FIRST_TRIPS
         self.now = {**self.now, **dict.fromkeys(names, first)}
         return names
 
@@ -58,13 +58,13 @@ class GuessedBounds:
         self.now = {name: room for name, room in self.now.items() if name not in names}
 
     def widen(self, error: RangeError) -> bool:
-        """Make room for what a call found; whether it was a guess that was in its way."""
-        room = self.now.get(error.bound)
-        if room is None:
+        """Make room for what a call found; whether no caller says that it is too much."""
+        if not error.bound or error.bound in self._given:
             return False
+        room = self.now.get(error.bound, 0)  # 0 where the front end had a guess of its own
         if error.found > room:  # else another call has had it made greater
             wanted = error.found + error.found // 4
-            if error.bound in self._loops:
+            if room and error.bound in self._loops:
                 wanted = min(wanted, _FACTOR * room)
             self.now = {**self.now, error.bound: 1 << (wanted - 1).bit_length()}
             self._found[error.bound] = error.found

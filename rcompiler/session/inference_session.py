@@ -445,7 +445,10 @@ class InferenceSession:
 
     def _widened(self, error: RangeError) -> bool:
         """Whether there is another program to come, with more room."""
-        return self._model is None and bool(error.bound) and self._by_shape.widen(error)
+        if self._by_shape is None or not self._by_shape.widen(error):
+            return False
+        self._model = None  # calls go by what is compiled for them
+        return True
 
     def _quick(self, given: dict[str, Any]) -> tuple[Any, list[Any]] | None:
         """As `program`, of arrays for which a program is there; None for all else."""

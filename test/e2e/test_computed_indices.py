@@ -416,6 +416,7 @@ def test_by_the_names_of_the_passes(tmp_path):
         ("first = -5 : i64, ", ""),
         ('reader = "Gather \'look\'"', "reader = 3 : i64"),
         ('reader = "Gather \'look\'"', 'reader = "Gather", says = 3 : i64'),
+        ('reader = "Gather \'look\'"', 'reader = "Gather", says = "{}", bound = 3 : i64'),
         ("indices = {first = -5 : i64, last = 4 : i64, reader = \"Gather 'look'\"}", "indices = 1"),
         ('dtype = "int64", indices', 'dtype = "uint64", indices'),
         ('{dtype = "float32", name', '{dtype = "float32", indices = {first = 0 : i64, '
@@ -442,6 +443,7 @@ CHECK = [-5, 4, "Gather 'look'"]
         lambda h: h.update(checks=3),
         lambda h: h.update(checks=[[-5, 4]]),
         lambda h: h.update(checks=[[-5, 4, "x", 1]]),
+        lambda h: h.update(checks=[[-5, 4, "x", "{}", 1]]),
         lambda h: h.update(checks=[[-5, 4, "x", "{}", "y", "z"]]),
         lambda h: h.update(checks=[[-5.0, 4, "x"]]),
         lambda h: h.update(checks=[[-5, True, "x"]]),

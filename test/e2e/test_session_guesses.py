@@ -224,3 +224,53 @@ def test_a_network_from_text_to_speech(compiled):
         np.testing.assert_allclose(found[0], right[0], 1e-3, 1e-4)
     assert len(lengths) == len(draws)
     assert len(compiled) < 2 * len(draws)
+
+
+def regions(size, mode="avg", half="half_pixel"):
+    """Adaptive sampling: as many points in a bin as pixels of the region are."""
+    return text(f"""
+      g (float[2, 3, {size}, {size}] x, float[k, 4] rois, int64[k] batch)
+      => (float[k, 3, 4, 2] y) {{
+        y = RoiAlign<output_height=4, output_width=2, sampling_ratio=0, spatial_scale=0.5,
+                     mode="{mode}", coordinate_transformation_mode="{half}">(x, rois, batch)
+      }}
+    """)  # fmt: skip
+
+
+def drawn_regions(size, *boxes):
+    x = np.random.default_rng(3).standard_normal((2, 3, size, size)).astype(F)
+    return {"x": x, "rois": F(boxes), "batch": np.arange(len(boxes)) % 2}
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("half", ["half_pixel", "output_half_pixel"])
+def test_regions_of_the_run_time_are_sampled_as_densely_as_they_are_large(mode, half, compiled):
+    small = drawn_regions(12, [0, 0, 9, 9], [2.3, 1.1, 7.7, 23], [4, 4, 4, 4])
+    if mode == "max":  # which onnxruntime takes of weighted corners, see its #6146
+        (found,) = rcompiler.InferenceSession(regions(12, mode, half), eus=1).run(None, small)
+        known = {**small, "rois": small["rois"]}
+        values = {"rois": known["rois"], "batch": known["batch"]}
+        fixed = rcompiler.compile_onnx(regions(12, mode, half), eus=1, values=values)
+        np.testing.assert_allclose(found, fixed(small["x"])[0], 1e-6)
+        return
+    agree(regions(12, mode, half), [small, drawn_regions(12, [1, 3, 20, 11])])
+    assert not any(compiled)
+
+
+@pytest.mark.filterwarnings("ignore::rcompiler.errors.RecompiledWarning")
+def test_large_regions_want_more_points_than_are_guessed(compiled):
+    draws = [drawn_regions(40, [0, 0, 9, 9]), drawn_regions(40, [0, 0, 79, 79], [5, 5, 80, 90])]
+    made = agree(regions(40), [*draws, draws[0]])
+    # for one region, for two, with more rows, with more columns, and for one again
+    assert [bounds["y"] for bounds in compiled if bounds] == [8, 8, 16, 32, 32]
+    (y,) = made.run(None, draws[0])
+    assert y.shape == (1, 3, 4, 2)
+
+
+def test_regions_beyond_the_image_are_sampled_too():
+    model, draws = regions(12), [drawn_regions(12, [-30, -5, 60, 9], [0, 0, 9, 9])]
+    bound = rcompiler.compile_onnx(model, eus=1, shapes={"k": 2})
+    with pytest.raises(RangeError, match=r"a region of \d+ points .* bounds=\{'y': ...\}"):
+        bound(*draws[0].values())
+    with pytest.warns(RecompiledWarning):
+        agree(model, draws)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -11,6 +12,7 @@ from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, dims
 from rcompiler.frontend.contraction import window_counts
+from rcompiler.frontend.counted import given_room
 from rcompiler.frontend.ops.contraction import add_channels
 from rcompiler.frontend.ops.gather import expect_inside
 from rcompiler.frontend.ops.operand_shapes import window
@@ -18,6 +20,9 @@ from rcompiler.frontend.ops.vision import Tap, interpolate, of_floats, whole
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Operand, Scalar
 from rcompiler.frontend.sized import bare
+from rcompiler.frontend.sizes.numbers import without_bound
+
+_MOST_POINTS = 8  # along an axis of a bin: all are computed, whether they are in it or not
 
 
 def _check_regions(ctx: Context, x: Value, rois: Value, columns: int) -> None:
@@ -29,19 +34,59 @@ def _check_regions(ctx: Context, x: Value, rois: Value, columns: int) -> None:
 # -- RoiAlign --------------------------------------------------------------------------------------
 
 
-def _grids(ctx: Context, rois: Value, half: bool, scale: float, sizes: list[int]) -> np.ndarray:
-    """Sampling points per bin [2, regions] (rows, columns), from constants."""
+@dataclass(frozen=True)
+class _Grid:
+    """Sampling points of each bin along one axis. counts: int64 [regions]; most: of them."""
+
+    counts: Value
+    most: int
+
+
+def _grids(ctx: Context, rois: Value, half: bool, scale: float, sizes: list[int]) -> list[_Grid]:
+    """Along rows and columns."""
     ratio = ctx.attr("sampling_ratio", 0)
     if ratio > 0:
-        return np.full((2, rois.shape[0]), ratio, np.int64)
+        return [_known(ctx, np.full(rois.shape[0], ratio, np.int64))] * 2
     if rois.const is None:
-        raise ctx.run_time(1, "with sampling_ratio 0 the regions decide how much work there is")
+        return [_computed(ctx, rois, half, scale, axis, size) for axis, size in enumerate(sizes)]
     # In the regions' own type: a rounding difference here would change the number of points.
     number = rois.const.dtype.type
     edges = rois.const * number(scale) - number(0.5 if half else 0.0)
     extent = np.stack([edges[:, 3] - edges[:, 1], edges[:, 2] - edges[:, 0]])
     extent = extent if half else np.maximum(extent, 1.0)
-    return np.ceil(extent / np.array(sizes, extent.dtype)[:, None]).astype(np.int64)
+    found = np.ceil(extent / np.array(sizes, extent.dtype)[:, None]).astype(np.int64)
+    return [_known(ctx, each) for each in found]
+
+
+def _known(ctx: Context, counts: np.ndarray) -> _Grid:
+    return _Grid(ctx.b.constant(counts), max(int(counts.max()), 1))
+
+
+def _computed(ctx: Context, rois: Value, half: bool, scale: float, axis: int, size: int) -> _Grid:
+    """As many points as pixels of a region are in a bin, which a run finds: as many as there is
+    room for, at most.
+    """
+    b, given = ctx.b, given_room(ctx)
+    whole_image = -(-ctx.input(0).shape[2 + axis] // size)
+    if given is None and whole_image > _MOST_POINTS:
+        raise without_bound(ctx, 1)
+    most = max(whole_image if given is None else given, 1)
+
+    def count(s: Body, start: Scalar, end: Scalar) -> Scalar:
+        start, end = (edge * scale - (0.5 if half else 0.0) for edge in (start, end))
+        extent = end - start if half else s.maximum(end - start, 1.0)
+        return s.cast(s.bounded(s.ceil(extent / float(size)), 0.0, float(1 << 30)), "int64")
+
+    reads = [(rois, f"d0, {column}") for column in (1 - axis, 3 - axis)]
+    counts = b.tabulate([rois.shape[0]], "int64", count, *reads)
+    name = next(name for name in ctx.outputs if name)
+    reader = f"{ctx.op} '{ctx.name}'"
+    says = (
+        f"{reader} has a region of {{}} points along an axis of a bin, more than the {most} that "
+        f"there is room for; compile the model with a greater bound: bounds={{'{name}': ...}}"
+    )
+    b.expect(counts, 0, most, reader, says=says, bound=name)
+    return _Grid(counts, most)
 
 
 def _bilinear(s: Body, at: Scalar, size: int) -> tuple[list[tuple[Scalar, Scalar]], Scalar]:
@@ -72,7 +117,7 @@ def _roi_align(ctx: Context) -> Value:
         raise ctx.shape_error("regions of an image without elements have no values")
     expect_inside(ctx, batch, x.shape[0] - 1)
     grids = _grids(ctx, rois, half, scale, sizes)
-    reach = [max(int(g.max()), 1) for g in grids]
+    reach = [grid.most for grid in grids]
     wide = dtypes.wide(x.dtype)
 
     def body(s: Body, *args: Scalar) -> Scalar:
@@ -103,14 +148,30 @@ def _roi_align(ctx: Context) -> Value:
         return args[-1] + s.select(inside & on_image, total, 0.0)
 
     reads = [(rois, f"d0, {i}") for i in range(4)] + [(batch, "d0")]
-    reads += [(b.constant(g), "d0") for g in grids]
+    reads += [(grid.counts, "d0") for grid in grids]
     reads.append((b.empty(reach, x.dtype), "d4, d5"))
     out = b.fold(reads, shape, wide, float("-inf") if largest else 0.0, "pppprr", body)
-    return b.cast(_finished(ctx, out, (grids[0] * grids[1]).reshape(-1, 1, 1, 1), largest), x.dtype)
+    return b.cast(_finished(ctx, out, grids[0].counts, grids[1].counts, largest), x.dtype)
 
 
-def _finished(ctx: Context, total: Value, count: np.ndarray, largest: bool) -> Value:
-    """Sums become averages over ``count`` points; the maximum of no points is zero."""
+def _finished(ctx: Context, total: Value, rows: Value, columns: Value, largest: bool) -> Value:
+    """Sums become averages over so many points; the maximum of no points is zero."""
+    b = ctx.b
+    if rows.const is None or columns.const is None:
+        count = b.elementwise(lambda s, m, n: m * n, rows, columns)
+        count = b.reshape(count, [rows.size, 1, 1, 1])
+        if largest:
+            return b.elementwise(
+                lambda s, v, c: s.select(c > 0, v, 0.0), total, count, dtype=total.dtype
+            )
+        return b.elementwise(
+            lambda s, v, c: v / s.cast(s.maximum(c, 1), v.dtype), total, count, dtype=total.dtype
+        )
+    return _divided(ctx, total, (rows.const * columns.const).reshape(-1, 1, 1, 1), largest)
+
+
+def _divided(ctx: Context, total: Value, count: np.ndarray, largest: bool) -> Value:
+    """The same of numbers that are known."""
     b = ctx.b
     if not largest:
         divisor = b.constant(np.maximum(count, 1), total.dtype)
