@@ -63,12 +63,18 @@ def of_result(
     whole = of_type(result.dtype)
     if whole is None:
         return None
-    rule = _RULES.get((op, number)) or _RULES.get((op, _ANY))
-    if 0 not in result.shape and rule is not None:
-        found = rule(operands, attributes, result)
-        if found is not None and whole[0] <= found[0] and found[1] <= whole[1]:
-            return found
+    found = by_rule(op, attributes, operands, result, number)
+    if found is not None and whole[0] <= found[0] and found[1] <= whole[1]:
+        return found
     return whole
+
+
+def by_rule(
+    op: str, attributes: Attributes, operands: Operands, result: Tensor, number: int = 0
+) -> Bounds | None:
+    """What the rule of an operator says; None where there is none, or it says nothing."""
+    rule = _RULES.get((op, number)) or _RULES.get((op, _ANY))
+    return None if 0 in result.shape or rule is None else rule(operands, attributes, result)
 
 
 _ANY = -1  # of the results of a node

@@ -31,10 +31,12 @@ def counted(ctx: Context, count: Value, room: int, most: int) -> Extent:
     """
     name = next(name for name in ctx.outputs if name)
     if room < most:
-        sentence = (
-            f"{ctx.op} '{ctx.name}' found {{}} elements, more than the {room} that bounds gives "
-            f"'{name}'; compile the model with a greater bound"
-        )
+        said = f"that bounds gives '{name}'; compile the model with a greater bound"
+        if given_room(ctx) != room:
+            said = (
+                f"that numbers in the model allow it if none is NaN; give bounds={{'{name}': ...}}"
+            )
+        sentence = f"{ctx.op} '{ctx.name}' found {{}} elements, more than the {room} {said}"
         ctx.b.expect(count, 0, room, f"{ctx.op} '{ctx.name}'", says=sentence, bound=name)
         count = ctx.b.elementwise(lambda s, a: s.minimum(a, room), count)
     return ctx.b.count(name, count, room)

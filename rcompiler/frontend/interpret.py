@@ -42,6 +42,7 @@ from .builder import Builder, Value
 from .evaluate import evaluate
 from .frame import Call, Frame, OptionalValue, SequenceValue, Unknown
 from .inferred_types import node_outputs
+from .likely import likely_interval
 from .moved_bytes import note_moved_bytes, results_of
 from .nodes import at_node, attribute_value, count_uses, not_made, qualified, remedy, subgraphs
 from .registry import Context
@@ -269,6 +270,10 @@ class Interpreter:
         for number, value in enumerate(results):
             if isinstance(value, Value):
                 context.check_size(value.shape, value.dtype)
+                if value.const is None and value.likely is None and not context.domain:
+                    value.likely = likely_interval(
+                        context.op, context.attributes, context.inputs, value, number
+                    )
                 if value.const is None and value.known is None and not context.domain:
                     value.known = bounds.of_result(
                         context.op, context.attributes, context.inputs, value, number

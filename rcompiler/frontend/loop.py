@@ -21,6 +21,7 @@ from .builder import Value
 from .conditional import Truth, both, run_under, select, truth
 from .control import MAX_TRIPS, handles, stack
 from .frame import Call, Unknown
+from .likely import most_of
 from .loop_steps import run_as_steps
 from .sized import bare, sized
 
@@ -32,7 +33,7 @@ class _Count:
     """How often a loop runs at most, if its condition never ends it.
 
     given: the operand, where it is not known. least, most: bounds of it; most is None without any.
-    allowed: what a caller says it is at most.
+    allowed: what a caller says it is at most, or what is likely.
     """
 
     given: Value | None
@@ -49,6 +50,8 @@ class _Count:
             if value.size != 1:
                 raise call.refuse(f"its trip count has {value.size} elements, not one")
             low, high = value.bounds or (0, MAX_TRIPS + 1)
+            if allowed is None and high > MAX_TRIPS:
+                allowed = most_of(value, MAX_TRIPS)
             return _Count(call.b.reshape(value, []), low, high, allowed)
         known = int(call.known(value, "the trip count").reshape(()))
         return _Count(None, known, known, allowed)

@@ -14,6 +14,7 @@ from rcompiler.support.extent import Extent, Size, Symbol
 from . import bounds, dtypes
 
 SIZE_OF = "size of "  # begins the names of the arguments that are sizes
+Interval = tuple[float, float]  # the least and the greatest number, or infinities
 Extents = tuple[Extent | None, ...]  # along each axis; None where all elements are there
 
 
@@ -58,8 +59,8 @@ class Value:
 
     __slots__ = (
         *("base", "const", "dtype", "inputs", "name", "permuted", "quantised", "refold", "shape"),
-        *("elements", "extents", "known", "numbers", "reordered", "scaled", "spread", "whole"),
-        "zeros",
+        *("elements", "extents", "known", "likely", "numbers", "reordered", "scaled", "spread"),
+        *("whole", "zeros"),
     )
 
     def __init__(
@@ -82,6 +83,7 @@ class Value:
         self.quantised: Quantised | None = None  # what it was dequantised from
         self.inputs = inputs  # names of the graph inputs it depends on
         self.known: bounds.Bounds | None = None  # what its node says, see `bounds`
+        self.likely: Interval | None = None  # see `likely`
         self.extents: Extents = (None,) * len(self.shape)
         self.whole: Value | None = None
         self.zeros: frozenset[int] = frozenset()  # axes along which zeros are beyond the extent

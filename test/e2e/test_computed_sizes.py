@@ -233,3 +233,74 @@ def test_a_window_longer_than_the_least_length_is_refused():
     weights = ", int64[2] wide = {1, 2}, float[1, 2, 3] kernel = {1, 2, 3, 4, 5, 6}"
     with pytest.raises(UnsupportedOp, match="there may be no window"):
         rcompiler.compile_onnx(of_length(nodes, "float[a, b, n] y", weights))
+
+
+def regulated(nodes):
+    """Durations that floats say, clipped, as of networks from text to speech."""
+    return text(f"""
+      g (float[5] x) => (float[a, b] y, int64[n] z)
+      <float low = {{0}}, float high = {{6}}, float scale = {{1.5}}, int64 zero = {{0}},
+       int64 one = {{1}}, int64[1] at = {{0}}, int64[1] three = {{3}}> {{
+        grown = Exp(x)
+        whole = Round(grown)
+        clipped = Clip(whole, low, high)
+        longer = Mul(clipped, scale)
+        up = Ceil(longer)
+        d = Cast<to=7>(up)
+        total = ReduceSum<keepdims=0>(d)
+        ends = CumSum(d, zero)
+        {nodes}
+      }}
+    """)
+
+
+REGULATED = {
+    "sum": """z = Range(zero, total, one)
+        places = Unsqueeze(z, at)
+        last = Unsqueeze(ends, axis)
+        there = Less(places, last)
+        y = Cast<to=1>(there)""",
+    "last of the running sum": """
+        n = Gather(ends, index)
+        shape = Reshape(n, flat)
+        wide = Concat<axis=0>(three, shape)
+        y = ConstantOfShape(wide)
+        z = Range(zero, n, one)""",
+    "limits that are floats": """
+        wide = ReduceSum<keepdims=0>(up)
+        f = Range(low, wide, half)
+        z = Cast<to=7>(f)
+        y = Unsqueeze(f, at)""",
+}
+
+
+@pytest.mark.parametrize("nodes", REGULATED.values(), ids=REGULATED)
+def test_clipped_floats_say_how_much_room_there_is(nodes):
+    model = regulated(nodes)
+    for name, number in (("axis", [1]), ("index", -1), ("flat", [-1]), ("half", F(0.5))):
+        array = np.asarray(number) if name == "half" else np.int64(number)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    draws = np.random.default_rng(5).standard_normal((4, 5)).astype(F) * F([[0.2], [1], [2], [9]])
+    made = agree(model, [{"x": x} for x in draws])
+    assert max(made.outputs[0].shape) <= 90
+
+
+def test_what_is_likely_is_looked_at():
+    """NaN is in no interval: what a cast makes of it is any integer."""
+    model = text("""
+      g (float[1] x) => (float[n] y) <float low = {0}, float high = {6}> {
+        clipped = Clip(x, low, high)
+        n = Cast<to=7>(clipped)
+        y = ConstantOfShape(n)
+      }
+    """)
+    made = rcompiler.compile_onnx(model, eus=1)
+    assert made.outputs[0].shape == (6,)
+    for x in (-1, 2.5, 70):
+        assert made(F([x]))[0].shape == (int(np.clip(x, 0, 6)),)
+    try:
+        (y,) = made(F([np.nan]))
+    except RangeError as error:
+        assert "ConstantOfShape" in str(error)
+    else:
+        assert y.size <= 6

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 from rcompiler.errors import UnsupportedOp
 from rcompiler.frontend import bounds, dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.counted import counted, given_room, room_for
+from rcompiler.frontend.likely import interval_of
 from rcompiler.frontend.registry import Context
 from rcompiler.frontend.scalar import Scalar
-from rcompiler.frontend.sizes.numbers import computed_size, without_bound
+from rcompiler.frontend.sizes.numbers import MOST_ROOM, computed_size, without_bound
 from rcompiler.frontend.value import extent_of
 from rcompiler.support.extent import Size, highest
 
@@ -25,12 +28,13 @@ def range_at_run_time(ctx: Context) -> Value:
         return _places(ctx, size)
     start, limit, delta = (b.reshape(value, []) for value in operands)
     dtype, whole = start.dtype, dtypes.limits("int64")[1]
-    most = _most(start, limit, delta)
+    most, likely = _most(start, limit, delta), None
     if most is None:
-        if given_room(ctx) is None:
+        likely = _likely(start, limit, delta)
+        if given_room(ctx) is None and likely is None:
             raise _without_bound(ctx)
         most = int(whole)
-    room = room_for(ctx, most)
+    room = room_for(ctx, most if likely is None else likely)
     ctx.check_size([room], dtype)
     count = _count_of_floats if dtypes.is_float(dtype) else _count_of_integers
     reader = f"{ctx.op} '{ctx.name}'"
@@ -73,6 +77,15 @@ def _places(ctx: Context, size: Size) -> Value:
     places = ctx.b.tabulate([most], dtype, lambda s: s.cast(s.cast(s.index(0), "int64"), dtype))
     places.known = 0, max(most - 1, 0)
     return ctx.b.sized(places, [extent_of(size)])
+
+
+def _likely(start: Value, limit: Value, delta: Value) -> int | None:
+    """As many numbers as there are at most, if no operand is NaN."""
+    first, last, step = (interval_of(value) for value in (start, limit, delta))
+    if first is None or last is None or step is None or step[0] <= 0:
+        return None
+    steps = (last[1] - first[0]) / step[0]
+    return max(math.ceil(steps), 0) if steps <= MOST_ROOM else None
 
 
 def _most(start: Value, limit: Value, delta: Value) -> int | None:

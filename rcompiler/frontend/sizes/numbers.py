@@ -19,6 +19,7 @@ from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.core import Range
 from rcompiler.frontend.counted import counted, given_room
+from rcompiler.frontend.likely import interval_of, most_of
 from rcompiler.frontend.registry import Context
 from rcompiler.frontend.scalar import Scalar
 from rcompiler.frontend.sized import bare
@@ -26,7 +27,7 @@ from rcompiler.frontend.value import Leaf, Numbers
 from rcompiler.support.extent import Extent, Size, Symbol, lowest
 
 _MOST = 64  # numbers of a tensor that are looked at
-_MOST_ROOM = 1 << 24  # what is bounded by more is not bounded
+MOST_ROOM = 1 << 24  # what is bounded by more is not bounded
 
 
 def may_be_numbers(value: Any) -> bool:
@@ -63,6 +64,8 @@ def _leaves(b: Builder, value: Value) -> Numbers | None:
     low, high = value.bounds or (0, -1)
     if high < 0 or not source.name:
         return None
+    if source.likely is None:
+        source.likely = interval_of(value)
     elements = np.empty(value.size, object)
     for place in range(value.size):
         name = f"{source.name}[{place}]"
@@ -136,12 +139,14 @@ def _size(ctx: Context, leaf: Symbol, index: int) -> Extent:
     known = b.number_sizes.get(leaf)
     if known is not None and known.symbols[0] in b.counts:
         return known
-    low, most = b.leaves[leaf.name].low, leaf.high
-    if most > _MOST_ROOM:
-        if given is None:
+    low, most, room = b.leaves[leaf.name].low, leaf.high, given
+    if most > MOST_ROOM:
+        if room is None:
+            room = most_of(b.leaves[leaf.name].value, MOST_ROOM)
+        if room is None:
             raise without_bound(ctx, index)
         most = int(dtypes.limits("int64")[1])
-    room = most if given is None else min(most, given)
+    room = most if room is None else min(most, room)
     number = _element(b, leaf)
     if low < 0:
         number = b.elementwise(lambda s, n: s.maximum(n, 0), number)
