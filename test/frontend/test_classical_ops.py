@@ -77,6 +77,24 @@ def test_linear_classifier(check, sums, classes, transform):
     check(made, X)
 
 
+def test_linear_classifier_without_labels(check):
+    made = model("LinearClassifier", [X], 2, coefficients=normal(1, 4).tolist(), intercepts=[0.1])
+    check(made, X)
+
+
+def test_rows_of_more_dimensions_side_by_side(check):
+    parts = [normal(1, 2, 3), normal(2, 2, 2, 2)]
+    check(model("FeatureVectorizer", parts, inputdimensions=[3, 4]), *parts)
+
+
+def test_a_machine_with_more_coefficients_than_it_has_vectors(check):
+    more = [*normal(3, 6).tolist(), *[9.0] * 12]
+    how = {"classlabels_ints": [0, 1], "rho": [0.5], "kernel_type": "RBF"}
+    how |= {"kernel_params": [0.1, 0.0, 3.0], "vectors_per_class": [3, 3]}
+    vectors = normal(4, 24).tolist()
+    check(model("SVMClassifier", [X], 2, coefficients=more, support_vectors=vectors, **how), X)
+
+
 def test_linear_classifier_of_integers(check):
     x = np.arange(8).reshape(2, 4) - 3
     coefficients, intercepts = normal(1, 8).tolist(), normal(2, 2).tolist()
@@ -267,6 +285,11 @@ def test_zip_map_is_left_out_with_a_note():
             ),
             UnsupportedOp,
             "PROBIT leaves the first",
+        ),
+        (
+            model("LinearClassifier", [X], 2, coefficients=[1.0] * 4, post_transform="LOGISTIC"),
+            UnsupportedOp,
+            "LOGISTIC of one sum without labels",
         ),
         (machine(3, rho=[1.0]), ShapeError, "1 rho"),
         (machine(3, vectors_per_class=[1, 2]), ShapeError, "of 3 classes"),

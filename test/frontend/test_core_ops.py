@@ -204,6 +204,26 @@ def test_pads_beyond_the_size(run, mode):
     np.testing.assert_array_equal(got, np.pad(x, [(3, 2), (4, 5)], mode=mode))
 
 
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+@pytest.mark.parametrize(("low", "high"), [(-2, 3), (3, -2), (-1, -2), (-2, 0)])
+def test_what_is_cut_off_is_not_there_to_repeat(run, mode, low, high):
+    """As in onnxruntime."""
+    x = np.arange(6, dtype=np.float32)
+    got, _ = run("Pad", x, np.array([low, high]), values=[1], mode=mode)
+    left = x[max(-low, 0) : 6 + min(high, 0)]
+    np.testing.assert_array_equal(got, np.pad(left, [(max(low, 0), max(high, 0))], mode=mode))
+
+
+def test_normalisation_with_numbers_for_each_element(run):
+    """As ``spatial=0`` says before opset 9."""
+    rng = np.random.default_rng(0)
+    x, *rest = (rng.standard_normal(s).astype("f4") for s in [(2, 3, 4), *[(3, 4)] * 4])
+    scale, shift, mean, variance = (*rest[:3], np.abs(rest[3]))
+    got, *_ = run("BatchNormalization", x, scale, shift, mean, variance, opset=7, spatial=0)
+    wanted = (x - mean) / np.sqrt(variance + 1e-5) * scale + shift
+    np.testing.assert_allclose(got, wanted, rtol=1e-4)
+
+
 @pytest.mark.parametrize("given_at_run_time", [(), (2,), (0, 2)])
 @pytest.mark.parametrize(
     ("extent", "low", "high", "right"),

@@ -50,9 +50,11 @@ def _linear_classifier(ctx: Context) -> list[Value | Gap | None]:
     that of the second one.
     """
     b, transform = ctx.b, transform_of(ctx)
-    count, labels = class_labels(ctx, "classlabels_ints")
     features = rows_of(ctx).shape[1]
     sums = numbers(ctx, "coefficients").size // max(features, 1)
+    if sums == 1 and not ctx.attr("classlabels_ints") and not ctx.attr("classlabels_strings"):
+        return _without_labels(ctx, transform)
+    count, labels = class_labels(ctx, "classlabels_ints")
     if sums not in (count, 1) or (sums == 1 and count != 2):
         raise ctx.shape_error(
             f"coefficients for {sums} sums of {features} features, {count} classes"
@@ -63,3 +65,14 @@ def _linear_classifier(ctx: Context) -> list[Value | Gap | None]:
     flat = b.reshape(totals, [totals.shape[0]])
     second = b.elementwise(lambda s, a: s.cast(a > 0.0, "int32"), flat, dtype="int32")
     return [label_at(ctx, second, labels), both_classes(ctx, totals, transform, positive=True)]
+
+
+def _without_labels(ctx: Context, transform: str) -> list[Value | Gap | None]:
+    """Whether the only sum, which is the score, is above 0."""
+    if transform != "NONE":
+        reason = f"post_transform {transform} of one sum without labels is not translated"
+        raise ctx.refuse(reason, "Name both classes, or use NONE")
+    totals = _sums(ctx, 1)
+    flat = ctx.b.reshape(totals, [totals.shape[0]])
+    above = ctx.b.elementwise(lambda s, a: s.cast(a > 0.0, "int64"), flat, dtype="int64")
+    return [above, totals]

@@ -95,7 +95,9 @@ def _imputer(ctx: Context) -> Value:
 
 @lowering("FeatureVectorizer", domain=DOMAIN)
 def _feature_vectorizer(ctx: Context) -> Value:
-    """The inputs side by side as f32, each cut or filled up with zeros to its inputdimensions."""
+    """The inputs side by side as f32, each cut or filled up with zeros to its inputdimensions. All
+    dimensions behind the first are one row; those of one dimension are one, too.
+    """
     b = ctx.b
     widths = ctx.attr("inputdimensions", [])
     if len(widths) != len(ctx.inputs):
@@ -103,7 +105,8 @@ def _feature_vectorizer(ctx: Context) -> Value:
     parts = []
     for k, width in enumerate(widths):
         x = ctx.input(k)
-        x = x if x.rank == 2 else b.reshape(x, [1, x.size])
+        rows = x.shape[0] if x.rank > 1 else 1
+        x = x if x.rank == 2 else b.reshape(x, [rows, x.size // max(rows, 1)])
         parts.append(b.pad(b.cast(x, "float32"), [0, 0], [0, width - x.shape[1]]))
     if len({part.shape[0] for part in parts}) != 1:
         raise ctx.shape_error("the inputs differ in rows")

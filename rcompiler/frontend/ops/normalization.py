@@ -30,6 +30,8 @@ def _batch_norm(ctx: Context) -> list[Value | None]:
     if ctx.attr("training_mode", 0):
         return _batch_norm_training(ctx)
     scale, shift, mean, variance = (ctx.input(i) for i in range(1, 5))
+    if ctx.opset < 9 and not ctx.attr("spatial", 1):
+        return _batch_norm_by_place(ctx)
     if x.rank < 2 or any(v.size != x.shape[1] for v in (scale, shift, mean, variance)):
         raise ctx.shape_error("scale, bias, mean and variance hold one number per channel")
     epsilon, b = ctx.attr("epsilon", 1e-5), ctx.b
@@ -43,13 +45,26 @@ def _batch_norm(ctx: Context) -> list[Value | None]:
             return [x.refold(factor, offset)]
         vectors = [column(b, b.constant(v, x.dtype), x.rank) for v in (factor, offset)]
         return [b.elementwise(lambda s, a, f, o: a * f + o, x, *vectors)]
-    columns = [column(b, v, x.rank) for v in (scale, shift, mean, variance)]
+    return _normalised(ctx, [column(b, v, x.rank) for v in (scale, shift, mean, variance)])
+
+
+def _batch_norm_by_place(ctx: Context) -> list[Value | None]:
+    """With numbers for each element of a sample, as ``spatial=0`` says before opset 9."""
+    x, statistics = ctx.input(0), [ctx.input(i) for i in range(1, 5)]
+    if x.rank < 2 or any(v.shape != x.shape[1:] for v in statistics):
+        raise ctx.shape_error("scale, bias, mean and variance hold one number per element")
+    return _normalised(ctx, statistics)
+
+
+def _normalised(ctx: Context, statistics: list[Value]) -> list[Value | None]:
+    """Input 0 by scale, shift, mean and variance, which broadcast to it."""
+    epsilon = ctx.attr("epsilon", 1e-5)
 
     def body(s: Body, a: Scalar, g: Scalar, o: Scalar, m: Scalar, v: Scalar) -> Scalar:
         g, o, m, v = (s.cast(t, a.dtype) for t in (g, o, m, v))
         return (a - m) / s.sqrt(v + epsilon) * g + o
 
-    return [b.elementwise(body, x, *columns)]
+    return [ctx.b.elementwise(body, ctx.input(0), *statistics)]
 
 
 def _batch_norm_training(ctx: Context) -> list[Value | None]:

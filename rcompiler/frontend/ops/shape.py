@@ -215,11 +215,15 @@ def _pad_constant(ctx: Context, x: Value, low: list[int], high: list[int]) -> Va
 def _pad_from_data(
     ctx: Context, x: Value, low: Sequence[int], high: Sequence[int], mode: str
 ) -> Value:
-    """Padding that repeats the tensor's own elements: one gather per padded axis position."""
+    """Padding that repeats the tensor's own elements: one gather per padded axis position. What is
+    cut off is not there to repeat.
+    """
     shape = [d + a + b for d, a, b in zip(x.shape, low, high, strict=True)]
+    cut = [max(-a, 0) for a in low]
+    left = [d - c - max(-b, 0) for d, c, b in zip(x.shape, cut, high, strict=True)]
     if 0 in shape:
         return ctx.b.empty(shape, x.dtype)
-    if 0 in x.shape:
+    if any(d <= 0 for d in left):
         raise ctx.shape_error(f"mode {mode} has nothing to repeat")
     moved = [i for i in range(x.rank) if low[i] or high[i]]
     if max((shape[i] for i in moved), default=0) > MOST_POSITIONS:
@@ -229,7 +233,9 @@ def _pad_from_data(
             "Pad less, or with mode constant",
         )
     maps = [
-        ctx.b.constant(_sources(np.arange(shape[i], dtype=np.int64) - low[i], x.shape[i], mode))
+        ctx.b.constant(
+            cut[i] + _sources(np.arange(shape[i], dtype=np.int64) - max(low[i], 0), left[i], mode)
+        )
         for i in moved
     ]
 

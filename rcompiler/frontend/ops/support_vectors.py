@@ -155,12 +155,13 @@ def _machine(ctx: Context, classes: int, features: int) -> _Machine:
             f"{vectors.size} numbers are no {total} vectors of {features} features, of {classes} "
             "classes"
         )
-    if coefficients.size != (classes - 1) * total or rho.size < len(pairs):
+    needed = (classes - 1) * total
+    if coefficients.size < needed or rho.size < len(pairs):
         raise ctx.shape_error(
             f"{coefficients.size} coefficients and {rho.size} rho for {total} support vectors of "
             f"{classes} classes"
         )
-    table = coefficients.reshape(classes - 1, total)
+    table = coefficients.reshape(-1)[:needed].reshape(classes - 1, total)  # trainers leave more
     return _Machine(vectors.reshape(total, -1), table, each, rho[: len(pairs)], pairs)
 
 
