@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rcompiler.frontend import contrib, registry
+from rcompiler.frontend import contrib, registry, untranslated
 from reference.docstrings import markdown
 
 _ABOUT = f"""\
@@ -12,9 +12,14 @@ are fused and scheduled as in a graph that an exporter wrote. An input or attrib
 here is refused, and so is what a line says is not translated: `rc-compile --check` names the node
 and the reason. Some that onnxruntime reads in the standard's domain, such as
 SimplifiedLayerNormalization, are found there, too."""
-_QUANTISED = """\
-Operators on integers with scales, and of weights of a few bits; [quantised](../quantised.md) says
-what stays integer."""
+_FEW_BITS = """\
+Operators with a lowering of their own; [quantised](../quantised.md) says what stays integer."""
+_REFUSED = """\
+Operators that onnxruntime's CPU provider runs, and that are refused. A model that it saved with
+ORT_ENABLE_ALL has operators of the domain com.microsoft.nchwc, whose blocks of channels are those
+of one machine: save it again with ORT_ENABLE_EXTENDED. A file in its own format (`.ort`) is read by
+a session of onnxruntime, which writes it as ONNX where `optimized_model_filepath` is set and the
+entry `session.save_model_format` is `ONNX`."""
 
 
 def text() -> str:
@@ -22,7 +27,10 @@ def text() -> str:
     lines = ["# Operators of onnxruntime", "", _ABOUT, ""]
     lines += ["| operator | inputs | attributes | what it computes |", "|---|---|---|---|"]
     lines += map(_row, sorted(contrib.OPERATORS.values(), key=lambda each: each.name))
-    lines += ["", "## Quantised operators", "", _QUANTISED, "", ", ".join(_quantised()) + "."]
+    lines += ["", "## Weights of a few bits", "", _FEW_BITS, "", ", ".join(_lowered()) + "."]
+    lines += ["", "## Not translated", "", _REFUSED, "", "| operator | why, and what to do |"]
+    lines += ["|---|---|"]
+    lines += [f"| {op} | {why} |" for op, why in sorted(untranslated.ONNXRUNTIME.items())]
     return "\n".join(lines)
 
 
@@ -37,6 +45,6 @@ def _usual(value: object) -> str:
     return "" if isinstance(value, type) or value in ("", ()) else f"={value}"
 
 
-def _quantised() -> Iterator[str]:
+def _lowered() -> Iterator[str]:
     lowered = {op for op, domain in registry.names() if domain == contrib.DOMAIN}
-    yield from sorted(lowered | contrib.QUANTISED)
+    yield from sorted(lowered | {contrib.LSTM})

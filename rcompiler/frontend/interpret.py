@@ -44,9 +44,10 @@ from .frame import Call, Frame, OptionalValue, SequenceValue, Unknown
 from .inferred_types import node_outputs
 from .likely import likely_interval
 from .moved_bytes import note_moved_bytes, results_of
-from .nodes import at_node, attribute_value, count_uses, not_made, qualified, remedy, subgraphs
+from .nodes import at_node, attribute_value, count_uses, not_made, qualified, subgraphs
 from .registry import Context
 from .sizes import arithmetic, rules
+from .untranslated import remedy
 from .value import SizeAtRunTime, extent_of
 
 MAX_DEPTH = 60  # of functions and subgraphs inside each other

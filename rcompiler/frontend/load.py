@@ -45,7 +45,17 @@ def load(model: str | os.PathLike | bytes | ModelProto) -> ModelProto:
     return proto
 
 
+_ORT = b"ORTM"  # how files of onnxruntime's own format identify themselves
+
+
 def _parse(data: bytes, what: str) -> ModelProto:
+    if data[4:8] == _ORT:
+        raise InvalidModel(
+            f"{what}: a model in onnxruntime's own format (.ort). Give the ONNX model that it was "
+            "made of, or have onnxruntime write one: a session of the file with "
+            "optimized_model_filepath='model.onnx', graph_optimization_level ORT_ENABLE_EXTENDED "
+            "and the entry session.save_model_format 'ONNX'"
+        )
     proto = ModelProto()
     try:
         proto.ParseFromString(data)

@@ -76,20 +76,3 @@ def attribute_value(attribute: AttributeProto) -> Any:
     if attribute.type == AttributeProto.STRINGS:
         return [x.decode("utf-8", "replace") for x in value]
     return list(value) if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
-
-
-_TEXT = "Do what is done with text outside of the model, and feed it numbers such as ids"
-_REMEDIES = {
-    "ImageDecoder": "Decode the image before the model, and feed it the pixels",
-    "Gradient": "Export the model with its gradients written out, as training tools do",
-    **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"), _TEXT),
-    "CategoryMapper": _TEXT,
-    **dict.fromkeys(("CastMap", "DictVectorizer"), "Feed the model a tensor of numbers, not a map"),
-}
-
-
-def remedy(node: NodeProto) -> str:
-    """What to do about an operator that is not translated."""
-    return _REMEDIES.get(
-        node.op_type, "Express it with other operators, or as a function of the model"
-    )

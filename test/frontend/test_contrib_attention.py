@@ -318,7 +318,6 @@ REFUSED = [
     ),
     ("GroupQueryAttention", PROMPT, {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}, "cos_c"),
     ("RotaryEmbedding", TURNED["positions"][0], {"scale": 2.0}, "scale is not"),
-    ("RotaryEmbedding", TURNED["positions"][0], {"is_packed_batching": 1}, "packed batches"),
     ("DecoderMaskedMultiHeadAttention", OWN, HEADS_3, "one query is a step"),
     (
         "DecoderMaskedMultiHeadAttention",

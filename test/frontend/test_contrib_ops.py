@@ -5,12 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from onnx import helper
 from oracles.contrib_node import by_onnxruntime, check_node, node_model
 
-from rcompiler.errors import CompilerError, ShapeError, UnsupportedOp
-from rcompiler.frontend import contrib, import_onnx
+from rcompiler.errors import CompilerError, InvalidModel, ShapeError, UnsupportedOp
+from rcompiler.frontend import contrib, import_onnx, registry, untranslated
 
-pytest.importorskip("onnxruntime")
+onnxruntime = pytest.importorskip("onnxruntime")
 rng = np.random.default_rng(0)
 
 
@@ -265,6 +266,47 @@ def test_refusals_name_the_node_and_the_reason(op, inputs, attributes, message):
         import_onnx(model)
     assert isinstance(caught.value, CompilerError) and caught.value.gap is not None
     assert caught.value.gap.op == f"com.microsoft.{op}"
+
+
+def test_each_operator_of_onnxruntimes_cpu_provider_is_translated_or_refused_with_a_reason():
+    """Also those that its domain has for a trial only: none is left out by chance."""
+    kernels = onnxruntime.capi.onnxruntime_pybind11_state.get_all_opkernel_def()
+    there = {
+        kernel.op_name
+        for kernel in kernels
+        if kernel.domain == contrib.DOMAIN and kernel.provider == "CPUExecutionProvider"
+    }
+    lowered = {op for op, domain in registry.names() if domain == contrib.DOMAIN}
+    known = {*contrib.OPERATORS, contrib.LSTM} | lowered
+    assert len(there) > 80
+    assert there - known == there & untranslated.ONNXRUNTIME.keys()
+    assert not known & untranslated.ONNXRUNTIME.keys()
+
+
+def test_an_operator_that_is_not_translated_says_what_to_do():
+    model, _ = node_model("Tokenizer", [X], ["float32"], 1)
+    with pytest.raises(UnsupportedOp, match="It makes tokens of text: do that outside"):
+        import_onnx(model)
+    model, _ = node_model("Conv", [X], ["float32"], 1, domain="com.microsoft.nchwc")
+    model.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
+    with pytest.raises(UnsupportedOp, match="saved this model for one machine.*ENABLE_EXTENDED"):
+        import_onnx(model)
+
+
+def test_a_file_in_onnxruntimes_own_format_says_what_to_do(tmp_path):
+    """And that works."""
+    model, fed = node_model("Gelu", [X], ["float32"], 1)
+    own, back = tmp_path / "model.ort", tmp_path / "model.onnx"
+    for given, file, kind in ((model.SerializeToString(), own, "ORT"), (str(own), back, "ONNX")):
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.optimized_model_filepath = str(file)
+        options.add_session_config_entry("session.save_model_format", kind)
+        onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+    with pytest.raises(InvalidModel, match=r"own format \(.ort\).*optimized_model_filepath"):
+        import_onnx(own)
+    import_onnx(back)
 
 
 def test_each_operator_says_what_it_translates():

@@ -21,11 +21,15 @@ NEWEST = onnx.defs.onnx_opset_version()
 PREVIEW = {"ai.onnx.preview.training": 1, "ai.onnx.preview": 1, "ai.onnx.ml": 5,
            contrib.DOMAIN: 1}  # fmt: skip
 
+# Modules of contrib whose operators are compared with onnxruntime, attribute by attribute.
+_COMPARED = ("experts", "gates", "older", "quantised", "recurrences", "tokens")
 # Makes no tensor; deprecated since version 5; of bytes with scales.
 _ELSEWHERE = {(op, "ai.onnx.ml") for op in ("ZipMap", "TreeEnsembleClassifier",
               "TreeEnsembleRegressor")}  # fmt: skip
-_ELSEWHERE |= {(op, contrib.DOMAIN) for op in ("QAttention", "QLinearAveragePool",
-               "QLinearGlobalAveragePool")}  # fmt: skip
+_ELSEWHERE |= {(op, contrib.DOMAIN) for op, each in contrib.OPERATORS.items()
+               if each.write.__module__.rpartition(".")[2] in _COMPARED}  # fmt: skip
+_ELSEWHERE |= {(op, contrib.DOMAIN) for op in ("CropAndResize", "MatMulInteger16", "QAttention",
+               "SampleOp", "UnfoldTensor")}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,8 @@ def supported() -> frozenset[Key]:
     """Every operator that the frontend translates: with a lowering or a handler of its own, by the
     body that the standard gives it, or by one of `contrib`. The quantised ones of onnxruntime have
     graphs of their own (`quantised`), and those of _ELSEWHERE are compared with onnxruntime in
-    test/frontend (test_tree_ops.py, test_classical_ops.py and test_contrib_quantised.py)."""
+    test/frontend (test_tree_ops.py, test_classical_ops.py, test_contrib_quantised.py and
+    test_contrib_gates.py)."""
     lowered = {key for key in registry.names() if key[1] != contrib.DOMAIN}
     own = lowered | {(op, "") for op in control._TABLE}
     bodies = {

@@ -21,10 +21,10 @@ def node_model(
     """A node whose first `fed` inputs are fed, and the rest constants; None is left out.
 
     fed: or which ones. outputs: their types, "" of one that is not asked for. attributes: with
-    `domain` of another one.
+    `domain` of another one, and `standard` of another opset of the standard.
     """
     at_run_time = range(fed) if isinstance(fed, int) else fed
-    domain = attributes.pop("domain", "com.microsoft")
+    domain, standard = attributes.pop("domain", "com.microsoft"), attributes.pop("standard", 17)
     names = ["" if x is None else f"i{k}" for k, x in enumerate(inputs)]
     results = [f"o{k}" if dtype else "" for k, dtype in enumerate(outputs)]
     node = helper.make_node(op, names, results, domain=domain, **attributes)
@@ -36,7 +36,7 @@ def node_model(
         [_info(f"o{k}", dtype, None) for k, dtype in enumerate(outputs) if dtype],
         [numpy_helper.from_array(x, name) for k, name, x in given if k not in at_run_time],
     )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    opsets = [helper.make_opsetid("", standard), helper.make_opsetid("com.microsoft", 1)]
     made = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     return made, {name: x for k, name, x in given if k in at_run_time}
 

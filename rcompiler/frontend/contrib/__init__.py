@@ -17,20 +17,28 @@ from . import (  # noqa: F401  # they register operators
     activations,
     attention,
     embedding,
+    experts,
+    gates,
     grouped_attention,
     normalization,
+    older,
     products,
+    quantised,
+    recurrences,
     standard,
+    tokens,
 )
 from .node import DOMAIN, OPERATORS, GapOf, Node, Operator
-from .quantised import QUANTISED, quantised_body
+from .quantised import quantised_lstm
 
-__all__ = ["DOMAIN", "OPERATORS", "QUANTISED", "Operator", "contrib_body", "is_contrib"]
+__all__ = ["DOMAIN", "LSTM", "OPERATORS", "Operator", "contrib_body", "is_contrib"]
+
+LSTM = "DynamicQuantizeLSTM"  # whose body is a text
 
 
 def is_contrib(op: str) -> bool:
     """Whether an operator of `DOMAIN` has a body here."""
-    return op in OPERATORS or op in QUANTISED
+    return op in OPERATORS or op == LSTM
 
 
 def contrib_body(
@@ -41,10 +49,11 @@ def contrib_body(
     gap: makes one of a reason and a remedy. Raises UnsupportedOp of a form that is not translated,
     ShapeError of types and shapes that do not fit the operator.
     """
+    if node.op_type == LSTM:
+        first = inputs[0] if inputs else None
+        return quantised_lstm(node, first.shape if first and first.whole is None else ())
     operator = OPERATORS.get(node.op_type)
     if operator is None:
-        first = inputs[0] if inputs else None
-        known = first is not None and first.whole is None
-        return quantised_body(node, first.shape if known and first is not None else ())
+        return None
     n = Node(operator, node, inputs, gap)
     return n.function(operator.write(n))

@@ -114,12 +114,15 @@ def _bias_softmax(n: Node) -> Result:
     n.need_broadcast("bias", shape)
     if not -len(shape) <= axis < len(shape):
         raise n.shape_error(f"axis {axis} is outside a tensor of rank {len(shape)}")
-    axis %= len(shape)
-    biased = n.add("data", "bias")
-    if axis == len(shape) - 1:
-        return n.op("Softmax", biased, axis=-1)
-    flat = n.op("Softmax", n.op("Flatten", biased, axis=axis), axis=-1)
-    return n.reshaped(flat, *shape)
+    return softmax_of_rest(n, n.add("data", "bias"), len(shape), axis)
+
+
+def softmax_of_rest(n: Node, x: str, rank: int, axis: int) -> str:
+    """Over all dimensions from `axis` on, as the standard had Softmax before opset 13."""
+    if axis in (-1, rank - 1):
+        return n.op("Softmax", x, axis=-1)
+    flat = n.op("Softmax", n.op("Flatten", x, axis=axis), axis=-1)
+    return n.op("Reshape", flat, n.op("Shape", x))
 
 
 @operator(

@@ -41,13 +41,10 @@ def following(n: Node, first: str, steps: int) -> str:
     interleaved=0, is_packed_batching=0, num_heads=0, rotary_embedding_dim=0, scale=1.0,
 )  # fmt: skip
 def _rotary(n: Node) -> Result:
-    """As the standard's, of positions [batch, steps], or of the first one [1]; not of packed
-    batches, nor with a scale."""
+    """As the standard's, of positions [batch, steps], or of the first one [1]; not with a scale."""
     shape, heads, width = n.shape("input"), n.attr("num_heads"), n.attr("rotary_embedding_dim")
     if len(shape) not in (3, 4):
         raise n.shape_error(f"'input' has {len(shape)} dimensions; 3 or 4 are expected")
-    if n.attr("is_packed_batching"):
-        raise n.refuse("packed batches are not translated", "Pad the sequences")
     if n.attr("scale") != 1:
         raise n.refuse("scale is not translated", "Scale cos_cache and sin_cache")
     half = n.shape("cos_cache", 2)[1]

@@ -11,7 +11,7 @@ Inputs and attributes are declared, so that all that a node has beside them is r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,11 @@ _KINDS: dict[str, tuple[str, Callable[[str], bool]]] = {
 
 @dataclass(frozen=True)
 class Formal:
-    """An input as it is declared: ``name:T``, or ``name:T?`` of one that may be left out."""
+    """An input as it is declared: ``name:T``, or ``name:T?`` of one that may be left out.
+
+    Those with a number sign in their names, ``x#:T x#_scale:U``, come last, and are repeated as
+    often as there are such inputs; the sign stands for 0, 1, ...
+    """
 
     name: str
     kind: str
@@ -69,6 +73,20 @@ class Operator:
     outputs: int
     attributes: Mapping[str, Any]
     write: Write
+
+    def formals(self, count: int) -> tuple[Formal, ...]:
+        """Those of a node with so many inputs."""
+        fixed = [formal for formal in self.inputs if "#" not in formal.name]
+        group = self.inputs[len(fixed) :]
+        times = -(-(count - len(fixed)) // len(group)) if group else 0
+        return (
+            *fixed,
+            *(
+                replace(formal, name=formal.name.replace("#", str(number)))
+                for number in range(max(times, 1))
+                for formal in group
+            ),
+        )
 
     @property
     def summary(self) -> str:
@@ -105,6 +123,7 @@ class Node:
         self, operator: Operator, node: NodeProto, inputs: Sequence[Value | None], gap: GapOf
     ) -> None:
         self.operator, self.node, self._gap = operator, node, gap
+        self.formals = operator.formals(len(inputs))
         self.given: dict[str, Value] = {}
         self.nodes: list[NodeProto] = []
         self._read_inputs(inputs)
@@ -112,7 +131,7 @@ class Node:
 
     # -- reading ----------------------------------------------------------------------------
     def _read_inputs(self, inputs: Sequence[Value | None]) -> None:
-        formals = self.operator.inputs
+        formals = self.formals
         if any(value is not None for value in inputs[len(formals) :]):
             raise self.shape_error(f"it has {len(inputs)} inputs; {len(formals)} are translated")
         if len([name for name in self.node.output if name]) > self.operator.outputs:
@@ -249,7 +268,7 @@ class Node:
 
     def add(self, first: str, *rest: str) -> str:
         """The sum from left to right; names of inputs that are left out count nothing."""
-        formals = {formal.name for formal in self.operator.inputs}
+        formals = {formal.name for formal in self.formals}
         for name in rest:
             if name not in formals or self.has(name):
                 first = self.op("Add", first, name)
@@ -285,7 +304,7 @@ class Node:
         return helper.make_function(
             DOMAIN,
             self.operator.name,
-            [formal.name for formal in self.operator.inputs],
+            [formal.name for formal in self.formals],
             made,
             self.nodes,
             [helper.make_opsetid("", OPSET)],

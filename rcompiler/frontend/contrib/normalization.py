@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from .activations import silu
 from .node import Node, Result, operator
 
 
-@operator("LayerNormalization", "X:T Scale:T B:T?", 3, axis=-1, epsilon=1e-5, stash_type=1)
+@operator("LayerNormalization", "X:T Scale:U B:U?", 3, axis=-1, epsilon=1e-5, stash_type=1)
 def _layer(n: Node) -> Result:
-    """As the standard's, which has had it since opset 17."""
-    inputs = [name for name in ("X", "Scale", "B") if n.has(name)]
+    """As the standard's, which has had it since opset 17; the result is of Scale's type."""
+    kind, wide = n.dtype("Scale"), n.dtype("X")
     results = len(n.node.output)
-    return n.ops("LayerNormalization", *inputs, results=results, **n.attributes_given())
+    inputs = [name for name in ("X", "Scale", "B") if n.has(name)]
+    if kind != wide:  # in the wider of the two
+        wide = "float64" if "float64" in (kind, wide) else "float32"
+        inputs = [n.cast(name, wide) for name in inputs]
+    made = n.ops("LayerNormalization", *inputs, results=results, **n.attributes_given())
+    return [n.cast(made[0], kind) if kind != wide else made[0], *made[1:]]
 
 
 @operator("SimplifiedLayerNormalization", "X:T scale:U", 2, axis=-1, epsilon=1e-5, stash_type=1)
@@ -73,6 +80,18 @@ def _skip_simplified(n: Node) -> Result:
 def _embed(n: Node) -> Result:
     """Of the sum of a word's, its position's and its segment's row; result 1 counts the words that
     the mask leaves, result 2 is the sum."""
+    return embedded(n)
+
+
+def embedded(n: Node, real: Mapping[str, str] | None = None) -> list[str]:
+    """The three results of EmbedLayerNormalization. real: what tables, gamma and beta are where
+    they are not numbers themselves, by the names of those inputs.
+    """
+    real = real or {}
+
+    def table(name: str) -> str:
+        return real.get(name, name)
+
     batch, steps = n.shape("input_ids", 2)
     positions, columns = n.shape("position_embedding", 2)
     n.need_shape("segment_ids", (batch, steps))
@@ -80,19 +99,21 @@ def _embed(n: Node) -> Result:
     n.need_shape("position_ids", (batch, steps), (1, steps))
     n.need_shape("gamma", (columns,))
     n.need_shape("beta", (columns,))
-    total = n.op("Gather", "word_embedding", "input_ids")
+    total = n.op("Gather", table("word_embedding"), "input_ids")
     if n.has("position_ids"):
-        places = n.op("Gather", "position_embedding", "position_ids")
+        places = n.op("Gather", table("position_embedding"), "position_ids")
     elif positions < steps:
         raise n.shape_error(f"{positions} positions are embedded, of {steps}")
     else:
-        places = n.sliced("position_embedding", 0, 0, steps)
+        places = n.sliced(table("position_embedding"), 0, 0, steps)
     total = n.op("Add", total, places)
     if n.has("segment_ids") != n.has("segment_embedding"):
         raise n.shape_error("segments have both numbers and rows, or neither")
     if n.has("segment_ids"):
-        total = n.op("Add", total, n.op("Gather", "segment_embedding", "segment_ids"))
-    normal = n.op("LayerNormalization", total, "gamma", "beta", epsilon=n.attr("epsilon"))
+        rows = n.op("Gather", table("segment_embedding"), "segment_ids")
+        total = n.op("Add", total, rows)
+    scale, shift = table("gamma"), table("beta")
+    normal = n.op("LayerNormalization", total, scale, shift, epsilon=n.attr("epsilon"))
     if n.has("mask"):
         kept = n.op("ReduceSum", "mask", n.ints(1), keepdims=0)
         counts = n.cast(kept, "int32")

@@ -7,149 +7,216 @@ integers where they are. Source: onnxruntime, docs/ContribOperators.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from onnx import FunctionProto, NodeProto, parser
 
 from rcompiler.frontend.dynamic_lstm import integer_lstm
 
+from .activations import softmax_of_rest
 from .node import DOMAIN, Node, Result, operator
+from .normalization import embedded
 from .products import channels_last, channels_second
 
-OPSET = 17  # of the standard operators
-
-# "x" with a scale and a zero point, to "y" with its own
-_UNARY = """{name} {attributes} (x, x_scale, x_zero, y_scale, y_zero) => (y) {{
-  x_real = DequantizeLinear (x, x_scale, x_zero)
-  y_real = {call} (x_real)
-  y = QuantizeLinear (y_real, y_scale, y_zero)
-}}"""
-_BINARY = """{name} (a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero) => (y) {{
-  a_real = DequantizeLinear (a, a_scale, a_zero)
-  b_real = DequantizeLinear (b, b_scale, b_zero)
-  y_real = {call} (a_real, b_real)
-  y = QuantizeLinear (y_real, y_scale, y_zero)
-}}"""
-_TEXTS = {
-    "QLinearAdd": _BINARY.format(name="QLinearAdd", call="Add"),
-    "QLinearMul": _BINARY.format(name="QLinearMul", call="Mul"),
-    "QLinearLeakyRelu": _UNARY.format(
-        name="QLinearLeakyRelu",
-        attributes="<alpha: float = 0.01>",
-        call="LeakyRelu <alpha: float = @alpha>",
-    ),
-    "QLinearSigmoid": _UNARY.format(name="QLinearSigmoid", attributes="", call="Sigmoid"),
-    "QLinearReduceMean": _UNARY.format(
-        name="QLinearReduceMean",
-        attributes="<axes, keepdims: int = 1>",
-        call="ReduceMean <axes: ints = @axes, keepdims: int = @keepdims>",
-    ),
-}
+_LSTM_OPSET = 17  # of the standard operators
+_TO_BYTES = "y_scale:T y_zero_point:Q?"
+_ONE = f"x:Q x_scale:T x_zero_point:Q? {_TO_BYTES}"
+_TWO = f"a:Q a_scale:T a_zero_point:Q? b:Q b_scale:T b_zero_point:Q? {_TO_BYTES}"
 
 
-def quantised_body(node: NodeProto, first: Sequence[int] = ()) -> FunctionProto | None:
-    """What a quantised node of `DOMAIN` stands for; None of an operator, or of a form of it, that
-    is not here. first: the shape of its first input, where it is known.
+def _real(n: Node, name: str, x: str = "", **attributes: Any) -> str:
+    """An input of bytes, or `x` made of it, in numbers: by its scale, and by its zero point where
+    that is given.
     """
-    if node.op_type in _TEXTS:
-        return _parsed(_TEXTS[node.op_type])
-    if node.op_type == "DynamicQuantizeLSTM":
-        return integer_lstm(node, DOMAIN, first) or _lstm(node)
-    build = _BUILDERS.get(node.op_type)
-    return None if build is None else build(node)
+    zero = f"{name}_zero_point"
+    given = [f"{name}_scale", *([zero] if n.has(zero) else [])]
+    return n.op("DequantizeLinear", x or name, *given, **attributes)
 
 
-def _parsed(text: str, opset: int = OPSET) -> FunctionProto:
-    return parser.parse_function(f'<domain: "{DOMAIN}", opset_import: ["" : {opset}]> {text}')
+def _bytes(n: Node, x: str, kind: str, name: str = "y") -> str:
+    """Numbers in bytes, by the scale of a result. kind: their type, which a zero point that is not
+    given does not tell.
+    """
+    zero = f"{name}_zero_point"
+    zero = zero if n.has(zero) else n.constant(0, kind)
+    return n.op("QuantizeLinear", x, f"{name}_scale", zero)
 
 
-def _has(node: NodeProto, index: int) -> bool:
-    return index < len(node.input) and bool(node.input[index])
+@operator("QLinearAdd", _TWO)
+def _add(n: Node) -> Result:
+    """The sum of bytes with scales."""
+    return _bytes(n, n.op("Add", _real(n, "a"), _real(n, "b")), n.dtype("a"))
 
 
-def _concat(node: NodeProto) -> FunctionProto:
-    """y_scale, y_zero, then a tensor, its scale and its zero point for each part."""
-    count = (len(node.input) - 2) // 3
-    inputs = [f"{name}{k}" for k in range(count) for name in ("x", "scale", "zero")]
-    lines = [f"real{k} = DequantizeLinear (x{k}, scale{k}, zero{k})" for k in range(count)]
-    parts = ", ".join(f"real{k}" for k in range(count))
-    return _parsed(
-        f"QLinearConcat <axis> (y_scale, y_zero, {', '.join(inputs)}) => (y) {{ "
-        + "\n".join(lines)
-        + f"\n all = Concat <axis: int = @axis> ({parts})\n"
-        "y = QuantizeLinear (all, y_scale, y_zero) }"
-    )
+@operator("QLinearMul", _TWO)
+def _mul(n: Node) -> Result:
+    """The product of bytes with scales."""
+    return _bytes(n, n.op("Mul", _real(n, "a"), _real(n, "b")), n.dtype("a"))
 
 
-def _softmax(node: NodeProto) -> FunctionProto:
+@operator("QLinearLeakyRelu", _ONE, alpha=0.01)
+def _leaky_relu(n: Node) -> Result:
+    """LeakyRelu of bytes with scales."""
+    y = n.op("LeakyRelu", _real(n, "x"), alpha=n.attr("alpha"))
+    return _bytes(n, y, n.dtype("x"))
+
+
+@operator("QLinearSigmoid", _ONE)
+def _sigmoid(n: Node) -> Result:
+    """Sigmoid of bytes with scales."""
+    return _bytes(n, n.op("Sigmoid", _real(n, "x")), n.dtype("x"))
+
+
+@operator("QLinearReduceMean", _ONE, axes=(), keepdims=1)
+def _reduce_mean(n: Node) -> Result:
+    """ReduceMean of bytes with scales."""
+    axes = [n.ints(*n.attr("axes"))] if n.attr("axes") else []
+    y = n.op("ReduceMean", _real(n, "x"), *axes, keepdims=n.attr("keepdims"))
+    return _bytes(n, y, n.dtype("x"))
+
+
+@operator("QLinearSoftmax", _ONE, axis=-1, opset=int)
+def _softmax(n: Node) -> Result:
     """As the standard has Softmax in the opset that the attribute says: before 13, all axes from
     `axis` on are one row.
     """
-    said = [a.i for a in node.attribute if a.name == "opset"]
-    text = _UNARY.format(
-        name="QLinearSoftmax", attributes="<axis: int = -1>", call="Softmax <axis: int = @axis>"
-    )
-    return _parsed(text, 12 if said and said[0] < 13 else OPSET)
+    x, axis = _real(n, "x"), n.attr("axis")
+    if n.attr("opset") < 13:
+        y = softmax_of_rest(n, x, len(n.shape("x")), axis)
+    else:
+        y = n.op("Softmax", x, axis=axis)
+    return _bytes(n, y, n.dtype("x"))
 
 
-def _gemm(node: NodeProto) -> FunctionProto:
-    """Without a scale of the result it stays f32. The bias has the scale of the products, in which
-    `alpha` is a factor.
+@operator("QLinearConcat", f"{_TO_BYTES} x#:Q x#_scale:T x#_zero_point:Q?", axis=int)
+def _concat(n: Node) -> Result:
+    """Parts of bytes, each with its scale and zero point, one behind the other."""
+    parts = [_real(n, f.name) for f in n.formals[2::3]]
+    return _bytes(n, n.op("Concat", *parts, axis=n.attr("axis")), n.dtype("x0"))
+
+
+@operator(
+    "QLinearWhere",
+    "condition:B X:Q X_scale:T X_zero_point:Q? Y:Q Y_scale:T Y_zero_point:Q? "
+    "Z_scale:T Z_zero_point:Q?",
+)
+def _where(n: Node) -> Result:
+    """Of two tensors of bytes with scales the one that the condition says."""
+    chosen = n.op("Where", "condition", _real(n, "X"), _real(n, "Y"))
+    return _bytes(n, chosen, n.dtype("X"), "Z")
+
+
+@operator(
+    "QGemm",
+    "a:Q a_scale:T a_zero_point:Q? b:Q1 b_scale:T b_zero_point:Q1? c:I? y_scale:T? "
+    "y_zero_point:Q2?",
+    alpha=1.0,
+    transA=0,
+    transB=0,
+)
+def _gemm(n: Node) -> Result:
+    """Gemm of bytes with scales, b's one for each column or one. The bias has the scale of the
+    products, in which `alpha` is a factor. Without a scale of the result it stays f32.
     """
-    turned = any(a.name == "transB" and a.i for a in node.attribute)
-    result = "product"
-    lines = [
-        "a_real = DequantizeLinear (a, a_scale, a_zero)",
-        f"b_real = DequantizeLinear <axis: int = {0 if turned else 1}> (b, b_scale, b_zero)",
-        "product = Gemm <alpha: float = @alpha, transA: int = @transA, transB: int = @transB> "
-        "(a_real, b_real)",
-    ]
-    if _has(node, 6):
-        result = "biased"
-        lines += [
-            "factor = Constant <value_float: float = @alpha> ()",
-            "product_scale = Mul (a_scale, b_scale)",
-            "bias_scale = Mul (product_scale, factor)",
-            "bias_real = Cast <to: int = 1> (c)",
-            "bias = Mul (bias_real, bias_scale)",
-            "biased = Add (product, bias)",
-        ]
-    quantise = f"QuantizeLinear ({result}, y_scale, y_zero)"
-    lines.append(f"y = {quantise if _has(node, 7) else f'Identity ({result})'}")
-    return _parsed(
-        "QGemm <alpha: float = 1.0, transA: int = 0, transB: int = 0> "
-        "(a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero) => (y) { "
-        + "\n".join(lines)
-        + " }"
-    )
+    if n.has("y_scale") != n.has("y_zero_point"):
+        reason = "a result with one of 'y_scale' and 'y_zero_point' is not translated"
+        raise n.refuse(reason, "Give both, or leave both out")
+    b = _real(n, "b", axis=0 if n.attr("transB") else 1)
+    y = n.op("Gemm", _real(n, "a"), b, **n.attributes)
+    if n.has("c"):
+        kind = n.dtype("a_scale")
+        scale = n.op("Mul", "a_scale", "b_scale")
+        scale = n.op("Mul", scale, n.constant(n.attr("alpha"), kind))
+        y = n.op("Add", y, n.op("Mul", n.cast("c", kind), scale))
+    return _bytes(n, y, "") if n.has("y_scale") else y
 
 
-def _to_float(node: NodeProto) -> FunctionProto:
-    return _parsed(
-        "MatMulIntegerToFloat (a, b, a_scale, b_scale, a_zero, b_zero, bias) => (y) { "
-        "a_real = DequantizeLinear (a, a_scale, a_zero)\n" + _product(node, 6) + " }"
-    )
+@operator(
+    "MatMulIntegerToFloat",
+    "a:Q b:Q1 a_scale:T b_scale:T a_zero_point:Q? b_zero_point:Q1? bias:T?",
+)
+def _to_float(n: Node) -> Result:
+    """The product of bytes with scales, b's one for each column or one, in f32."""
+    return n.add(n.op("MatMul", _real(n, "a"), _real(n, "b", axis=-1)), "bias")
 
 
-def _dynamic_matmul(node: NodeProto) -> FunctionProto:
-    return _parsed(
-        "DynamicQuantizeMatMul (a, b, b_scale, b_zero, bias) => (y) { "
-        "a_bytes, a_scale, a_zero = DynamicQuantizeLinear (a)\n"
-        "a_real = DequantizeLinear (a_bytes, a_scale, a_zero)\n" + _product(node, 4) + " }"
-    )
+@operator("DynamicQuantizeMatMul", "a:T b:Q b_scale:T b_zero_point:Q? bias:T?")
+def _dynamic_matmul(n: Node) -> Result:
+    """MatMulIntegerToFloat of numbers that are quantised by their range."""
+    given = n.ops("DynamicQuantizeLinear", "a", results=3)
+    a = n.op("DequantizeLinear", *given)
+    return n.add(n.op("MatMul", a, _real(n, "b", axis=-1)), "bias")
 
 
-def _product(node: NodeProto, bias: int) -> str:
-    """a_real times b, with one scale or one for each column; with the bias if there is one."""
-    last = "y = Add (product, bias)" if _has(node, bias) else "y = Identity (product)"
-    return (
-        "b_real = DequantizeLinear <axis: int = -1> (b, b_scale, b_zero)\n"
-        f"product = MatMul (a_real, b_real)\n{last}"
-    )
+def _pool(n: Node, op: str, **attributes: Any) -> str:
+    """A pool of dequantised bytes, quantised again. Bytes are what is turned where the channels
+    come last.
+    """
+    rank, last = len(n.shape("x")), n.attr("channels_last")
+    if rank < 3:
+        raise n.shape_error(f"'x' has {rank} dimensions; 3 or more are expected")
+    x = channels_second(n, "x", rank) if last else "x"
+    y = _bytes(n, n.op(op, _real(n, "x", x), **attributes), n.dtype("x"))
+    return channels_last(n, y, rank) if last else y
 
 
-def _lstm(node: NodeProto) -> FunctionProto:
+@operator("QLinearGlobalAveragePool", _ONE, channels_last=0)
+def _global_average_pool(n: Node) -> Result:
+    """GlobalAveragePool of bytes with scales, of channels that come second or last."""
+    return _pool(n, "GlobalAveragePool")
+
+
+@operator(
+    "QLinearAveragePool", _ONE, auto_pad="NOTSET", ceil_mode=0, channels_last=0,
+    count_include_pad=0, kernel_shape=tuple, pads=(), strides=(),
+)  # fmt: skip
+def _average_pool(n: Node) -> Result:
+    """AveragePool of bytes with scales, of channels that come second or last."""
+    return _pool(n, "AveragePool", **n.attributes_given("channels_last"))
+
+
+@operator(
+    "QLinearConv",
+    "x:Q x_scale:T x_zero_point:Q w:Q1 w_scale:T w_zero_point:Q1 y_scale:T y_zero_point:Q2 B:I?",
+    auto_pad="NOTSET", channels_last=0, dilations=(), group=1, kernel_shape=(), pads=(), strides=(),
+)  # fmt: skip
+def _conv(n: Node) -> Result:
+    """As the standard's, of channels that come second or last; the weights are those of Conv."""
+    rank, last = len(n.shape("x")), n.attr("channels_last")
+    if rank < 3:
+        raise n.shape_error(f"'x' has {rank} dimensions; 3 or more are expected")
+    rest = [formal.name for formal in n.formals[1:] if n.has(formal.name)]
+    x = channels_second(n, "x", rank) if last else "x"
+    y = n.op("QLinearConv", x, *rest, **n.attributes_given("channels_last"))
+    return channels_last(n, y, rank) if last else y
+
+
+_TABLES = ("word_embedding", "position_embedding", "segment_embedding", "gamma", "beta")
+
+
+@operator(
+    "QEmbedLayerNormalization",
+    "input_ids:I segment_ids:I? word_embedding:Q position_embedding:Q segment_embedding:Q? "
+    "gamma:Q beta:Q mask:I? word_embedding_scale:T position_embedding_scale:T "
+    "segment_embedding_scale:T? gamma_scale:T beta_scale:T word_embedding_zero_point:Q "
+    "position_embedding_zero_point:Q segment_embedding_zero_point:Q? gamma_zero_point:Q "
+    "beta_zero_point:Q",
+    outputs=2,
+    epsilon=1e-12,
+)
+def _embed(n: Node) -> Result:
+    """EmbedLayerNormalization of tables of bytes with scales."""
+    real = {name: _real(n, name) for name in _TABLES if n.has(name)}
+    return embedded(n, real)[:2]
+
+
+def quantised_lstm(node: NodeProto, first: Sequence[int] = ()) -> FunctionProto:
+    """DynamicQuantizeLSTM; first: the shape of its first input, where it is known."""
+    return integer_lstm(node, DOMAIN, first) or _lstm()
+
+
+def _lstm() -> FunctionProto:
     """Weights [directions, depth, 4 hidden] of bytes, with a scale for each direction or for each
     column of it, as f32: for forms that `integer_lstm` does not have.
     """
@@ -164,7 +231,8 @@ def _lstm(node: NodeProto) -> FunctionProto:
             f"{w}_real = Mul ({w}_around, {w}_steps)",
             f"{w}_turned = Transpose <perm: ints = [0, 2, 1]> ({w}_real)",
         ]
-    return _parsed(
+    return parser.parse_function(
+        f'<domain: "{DOMAIN}", opset_import: ["" : {_LSTM_OPSET}]> '
         "DynamicQuantizeLSTM <activation_alpha, activation_beta, activations, clip, direction, "
         "hidden_size, input_forget> (x, w, r, b, lengths, h, c, p, w_scale, w_zero, r_scale, "
         "r_zero) => (y, y_h, y_c) { "
@@ -174,47 +242,3 @@ def _lstm(node: NodeProto) -> FunctionProto:
         "clip: float = @clip, direction: string = @direction, hidden_size: int = @hidden_size, "
         "input_forget: int = @input_forget> (x, w_turned, r_turned, b, lengths, h, c, p) }"
     )
-
-
-def _pool(n: Node, op: str, **attributes: Any) -> str:
-    """A pool of dequantised bytes, quantised again. Bytes are what is turned where the channels
-    come last.
-    """
-    rank, last = len(n.shape("X")), n.attr("channels_last")
-    if rank < 3:
-        raise n.shape_error(f"'X' has {rank} dimensions; 3 or more are expected")
-    before = ["x_zero_point"] if n.has("x_zero_point") else []
-    after = "y_zero_point" if n.has("y_zero_point") else n.constant(0, n.dtype("X"))
-    x = channels_second(n, "X", rank) if last else "X"
-    pooled = n.op(op, n.op("DequantizeLinear", x, "x_scale", *before), **attributes)
-    y = n.op("QuantizeLinear", pooled, "y_scale", after)
-    return channels_last(n, y, rank) if last else y
-
-
-_POOLED = "X:Q x_scale:T x_zero_point:Q? y_scale:T y_zero_point:Q?"
-
-
-@operator("QLinearGlobalAveragePool", _POOLED, channels_last=0)
-def _global_average_pool(n: Node) -> Result:
-    """GlobalAveragePool of bytes with scales, of channels that come second or last."""
-    return _pool(n, "GlobalAveragePool")
-
-
-@operator(
-    "QLinearAveragePool", _POOLED, auto_pad="NOTSET", ceil_mode=0, channels_last=0,
-    count_include_pad=0, kernel_shape=tuple, pads=(), strides=(),
-)  # fmt: skip
-def _average_pool(n: Node) -> Result:
-    """AveragePool of bytes with scales, of channels that come second or last."""
-    return _pool(n, "AveragePool", **n.attributes_given("channels_last"))
-
-
-_BUILDERS: dict[str, Callable[[NodeProto], FunctionProto | None]] = {
-    "QLinearConcat": _concat,
-    "QGemm": _gemm,
-    "QLinearSoftmax": _softmax,
-    "MatMulIntegerToFloat": _to_float,
-    "DynamicQuantizeMatMul": _dynamic_matmul,
-}
-
-QUANTISED = frozenset((*_TEXTS, *_BUILDERS, "DynamicQuantizeLSTM"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .node import Node, Result, operator
 
 
@@ -120,3 +122,77 @@ def _reduce_sum(n: Node) -> Result:
     axes = n.attr("axes") or range(len(n.shape("data")))
     wide = n.cast("data", "int32")
     return n.op("ReduceSum", wide, n.ints(*axes), keepdims=n.attr("keepdims"))
+
+
+@operator("SampleOp", "X:N")
+def _sample(n: Node) -> Result:
+    """Identity."""
+    return n.op("Identity", "X")
+
+
+@operator("MatMulInteger16", "A:Q B:Q")
+def _matmul_integer(n: Node) -> Result:
+    """The product of integers of 16 bits, in int32."""
+    return n.op("MatMul", n.cast("A", "int32"), n.cast("B", "int32"))
+
+
+@operator("UnfoldTensor", "input:X", dim=-1, size=int, step=1)
+def _unfold(n: Node) -> Result:
+    """All slices of `size` elements of one dimension, `step` apart, as a new last dimension."""
+    shape, dim, size, step = n.shape("input"), n.attr("dim"), n.attr("size"), n.attr("step")
+    if not -len(shape) <= dim < len(shape):
+        raise n.shape_error(f"dim {dim} is outside a tensor of rank {len(shape)}")
+    dim %= len(shape)
+    if step < 1 or not 1 <= size <= shape[dim]:
+        raise n.shape_error(f"slices of {size}, {step} apart, do not fit {shape[dim]} elements")
+    first = np.arange(0, shape[dim] - size + 1, step)
+    windows = n.op("Gather", "input", n.constant(first[:, None] + np.arange(size)), axis=dim)
+    order = [*range(dim + 1), *range(dim + 2, len(shape) + 1), dim + 1]
+    return n.transposed(windows, *order)
+
+
+@operator(
+    "CropAndResize", "X:T rois:T batch_indices:I crop_size:I",
+    extrapolation_value=0.0, mode="bilinear",
+)  # fmt: skip
+def _crop_and_resize(n: Node) -> Result:
+    """Boxes (top, left, bottom, right, from 0 to 1) of images, all in one size, which is known
+    while compiling."""
+    *_, height, width = n.shape("X", 4)
+    boxes, _ = n.shape("rois", 2)
+    n.need_shape("rois", (boxes, 4))
+    n.need_shape("batch_indices", (boxes,))
+    size = n.known("crop_size", "it decides the shape").reshape(-1).tolist()
+    mode, kind = n.attr("mode"), n.dtype("X")
+    if len(size) != 2 or min(size) < 1 or mode not in ("bilinear", "nearest"):
+        raise n.shape_error("crop_size is two sizes, and mode bilinear or nearest")
+    top, left, bottom, right = n.split("rois", 1, 1, 1, 1, 1)
+    outside, places = [], []
+    sides = ((top, bottom, height, size[0]), (left, right, width, size[1]))
+    for low, high, extent, count in sides:
+        steps = np.arange(count)[None] / (count - 1) if count > 1 else np.full((1, 1), 0.5)
+        share = n.op("Mul", n.op("Sub", high, low), n.constant(steps, kind))
+        at = n.op("Add", low, share)  # [boxes, count], from 0 to 1
+        far = n.op("Greater", at, n.constant(1, kind))
+        outside.append(n.op("Or", n.op("Less", at, n.constant(0, kind)), far))
+        if mode == "nearest" and extent > 1:  # halves go up, which GridSample rounds to even
+            last, half = n.constant(extent - 1, kind), n.constant(0.5, kind)
+            whole = n.op("Floor", n.op("Add", n.op("Mul", at, last), half))
+            at = n.op("Div", whole, last)
+        two, one = n.constant(2, kind), n.constant(1, kind)
+        places.append(n.op("Sub", n.op("Mul", at, two), one))
+    grid_shape = n.ints(boxes, *size, 1)
+    rows = n.op("Expand", n.reshaped(places[0], boxes, size[0], 1, 1), grid_shape)
+    columns = n.op("Expand", n.reshaped(places[1], boxes, 1, size[1], 1), grid_shape)
+    grid = n.op("Concat", columns, rows, axis=3)
+    images = n.op("Gather", "X", "batch_indices")
+    y = n.op(
+        "GridSample", images, grid, align_corners=1, padding_mode="border",
+        mode="linear" if mode == "bilinear" else mode,
+    )  # fmt: skip
+    outer = n.op(
+        "Or",
+        n.reshaped(outside[0], boxes, 1, size[0], 1),
+        n.reshaped(outside[1], boxes, 1, 1, size[1]),
+    )
+    return n.op("Where", outer, n.constant(n.attr("extrapolation_value"), kind), y)

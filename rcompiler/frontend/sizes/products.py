@@ -104,7 +104,7 @@ def _conv_transpose(ctx: Context, lower: Lowering) -> Results:
     return with_extents(ctx, made, (x.extents[0], None, *map(extent_of, sizes)))
 
 
-@rule("MatMulNBits", domain="com.microsoft")
+@rule("MatMulNBits", "MatMulBnb4", domain="com.microsoft")
 def _few_bits(ctx: Context, lower: Lowering) -> Results:
     """Rows times weights."""
     need_whole(ctx, *range(1, len(ctx.inputs)))
