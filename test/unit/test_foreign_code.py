@@ -83,6 +83,7 @@ SITES = {
     "profiler/profile.py": {"Module.parse": OURS},
     "runtime/image.py": {"CDLL": CODE},
     "runtime/memory.py": {"CDLL": CODE},
+    "support/ample_stack.py": {"CDLL": CODE},
     "support/onnx_worker.py": {
         "FromString": WORKER,
         "get_context_dependent_function_with_opset_version": WORKER,
