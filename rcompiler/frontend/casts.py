@@ -9,8 +9,11 @@ from .scalar import Arithmetic, Scalar
 def cast(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     """Convert ``a`` to ``dtype`` as ONNX Cast-25 does.
 
-    Floats to integers truncate (values out of range are the platform's, as the standard allows,
-    but never undefined behaviour for integers of at most 32 bits); anything to bool is ``!= 0``.
+    Floats to integers truncate; anything to bool is ``!= 0``. Of numbers that the integer has not,
+    and of NaN, the standard says nothing. On each device they are what C makes of them on x86-64,
+    and so numpy and onnxruntime: of int32 and int64 the least number, of narrower integers the low
+    bits of an int32, of uint32 those of an int64 (numpy's vectors have others); of uint64 negative
+    numbers wrap around, those from 2^64 on are 0, NaN and numbers below int64 are 2^63.
     """
     if a.dtype == dtype:
         return a
@@ -49,11 +52,30 @@ def _float_to_float(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
 
 
 def _to_int(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
+    if dtypes.bits(a.dtype) < 32:  # whose largest numbers are below the limits
+        a = s.convert("arith.extf", a, "float32")
     if dtype == "uint64":
-        return s.convert("arith.fptoui", a, dtype)
-    # Through i64: what numpy's C conversion gives, and no poison for narrow targets.
-    wide = s.convert("arith.fptosi", a, "int64")
-    return _int_to_int(s, wide, dtype)
+        return _to_uint64(s, a)
+    # of a wider integer the low bits
+    wide = "int64" if dtype in ("int64", "uint32") else "int32"
+    return _int_to_int(s, _to_signed(s, a, wide), dtype)
+
+
+def _to_signed(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
+    """Of what is no number of the type the least one: the processors' answer, told in words that
+    mean something on each of them.
+    """
+    end = float(1 << (dtypes.bits(dtype) - 1))
+    return s.convert("arith.fptosi", s.select(s.abs(a) < end, a, -end), dtype)
+
+
+def _to_uint64(s: Arithmetic, a: Scalar) -> Scalar:
+    """The numbers that int64 has not are moved below 0, and back as integers."""
+    end = float(1 << 63)
+    beyond = a >= end
+    whole = _to_signed(s, s.select(beyond, a - end, a), "int64")
+    least = s.const(-(1 << 63), "int64")
+    return s.as_type(s.select(beyond, whole ^ least, whole), "uint64")
 
 
 def _int_to_int(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:

@@ -50,6 +50,11 @@ def _results(
     if node.op_type == "QuantizeLinear" and not _quotients_fit(*list(feeds.values())[:2]):
         raise OverflowError("quotients are no numbers of 32 bits")
     first = node.input[0]
+    if node.op_type in ("Cast", "CastLike") and dtypes.is_float(kinds[first]):
+        [found] = _by_reference(node, feeds, kinds, opsets)
+        if not _has_all(found.dtype, feeds[first]):
+            raise OverflowError("of numbers that an integer has not numpy knows several")
+        return [found]
     if node.op_type not in _ACCUMULATING or kinds[first] not in _NARROW:
         return _by_reference(node, feeds, kinds, opsets)
     feeds[first] = feeds[first].astype(np.float32)
@@ -116,6 +121,14 @@ def _quotients_fit(x: np.ndarray, scale: np.ndarray) -> bool:
     """
     quotients = x / abs(scale).min()  # as the reference divides, in the operands' type
     return bool((abs(quotients.astype(np.float64)) < 2.0**30).all())
+
+
+def _has_all(kind: np.dtype, x: np.ndarray) -> bool:
+    """Whether a type has all numbers of a float, if it is one of integers."""
+    if kind.kind not in "iu":
+        return True
+    whole, limits = np.trunc(x.astype(np.float64)), np.iinfo(kind)
+    return bool(((whole >= limits.min) & (whole < float(limits.max + 1))).all())
 
 
 # What the reference gets wrong, and may decide shapes.
