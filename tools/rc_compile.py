@@ -4,6 +4,7 @@ rc-compile model.onnx -o model.rcx
 rc-compile model.onnx --emit=schedule -o s.schedule    the schedule as text, its weights in s.npz
 rc-compile s.schedule -o model.rcx            that schedule, perhaps edited, compiled
 rc-compile model.onnx --emit=linalg -o model.mlir    what rc-opt -p 'rc-cpu{device=cpu}' begins with
+rc-compile model.onnx --emit=rkernel -o tiled.mlir    a stage on the way, its weights in tiled.npz
 rc-compile model.onnx --state=past.*:present.* -o model.rcx    caches that stay on the device
 rc-compile model.onnx --check                 everything that cannot be compiled, and why
 rc-compile model.onnx --explain               why each operator is cut as it is
@@ -17,14 +18,16 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rcompiler.errors import CompilerError
-from rcompiler.support import lookups
+from rcompiler.runtime.deferred import Constant, whole
+from rcompiler.support import lookups, stage_arrays
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import table, terminal_width
 from rcompiler.tools._data import write_arrays
@@ -65,12 +68,13 @@ def _run(options: argparse.Namespace) -> int:
             return _check(options, source, told)
         start = time.perf_counter()
         steps = _Steps(start, told)
-        with lookups.told(steps.looked_up):
+        with lookups.told(steps.looked_up), _arrays_of(options, target) as arrays:
             model = source.executable(options, steps, **_more(options))
     if options.emit:
         text = model.stage(options.emit)
-        if options.emit in ("linalg", "vdevice", "schedule") and str(target) != "-":
-            write_arrays(target, _arrays(options, source, model))
+        if str(target) != "-":
+            schedule = options.emit in ("vdevice", "schedule")
+            write_arrays(target, model.constants() if schedule else _whole(arrays, text))
         _write_text(str(target), text)
     else:
         model.save(target)
@@ -179,19 +183,27 @@ def _write_text(target: str, text: str) -> None:
         Path(target).write_text(text)
 
 
-def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[str, np.ndarray]:
-    """What the text of the stage that is emitted names, so that rc-opt and rc-compile can go on
-    from it; a compiled file has no longer what S1 names.
+@contextmanager
+def _arrays_of(options: argparse.Namespace, target: Path) -> Iterator[dict[str, Constant]]:
+    """What the texts of the stage that is emitted to a file name, so that rc-opt can go on from it;
+    there once the model is compiled. A compiled file has it no longer.
     """
-    from rcompiler.frontend import import_onnx
+    found: dict[str, Constant] = {}
 
-    if options.emit in ("vdevice", "schedule"):
-        found: Mapping[str, np.ndarray] = model.constants()
-        return found
-    if source.proto is None:
-        return {}
-    chosen = _largest(options, source)
-    return import_onnx(source.proto, limits=bounds_of(options), **chosen).constants
+    def hear(stage: str, arrays: Mapping[str, Constant]) -> None:
+        if stage == options.emit:
+            found.update(arrays)  # keys are made of the contents
+
+    if options.emit in ("linalg", "rtask", "rkernel") and str(target) != "-":
+        with stage_arrays.told(hear):
+            yield found
+    else:
+        yield found
+
+
+def _whole(arrays: Mapping[str, Constant], text: str) -> dict[str, np.ndarray]:
+    """Those of one program, of which the text is."""
+    return {key: whole(array) for key, array in arrays.items() if f"<{key}>" in text}
 
 
 def _largest(options: argparse.Namespace, source: Source) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from rcompiler.tools._data import (
 )
 from rcompiler.tools._progress import progress
 from rcompiler.tools._reference import ENGINES, reference
+from rcompiler.tools._same_network import check_same_network
 from rcompiler.tools._sources import Source, add_compile_options, check_eus, resolve, values_of
 
 _CALLS = 3  # that are compared of a model with state: the first finds zeros
@@ -222,7 +223,9 @@ def _verify_calls(
         print(f"call {call} of {_CALLS}:")
         found = {**feeds, **dict(model.state), **values_of(options)}
         outputs = model(**feeds)
-        named = {n: model.state[after[n]] if n in after else outputs[n] for n in names}
+        last = {name: model.state[read] for name, read in after.items()}
+        given = last | {t.name: y for t, y in zip(model.outputs, outputs, strict=True)}
+        named = {name: given[name] for name in [*names, *given] if name in given}
         wrong |= _verify(options, oracle, precision, found, named)
     return wrong
 
@@ -237,6 +240,8 @@ def _verify(
     from rcompiler.tools._given_up import given_up, reference_at
     from rcompiler.tools._judge import Judge
 
+    if options.onnx:
+        check_same_network(oracle, feeds, outputs)
     same, rounded = reference_at(oracle, precision)
     engine, expected = reference(same, feeds, options.reference)
     judge = Judge(same, feeds, options.tolerance, rounded)

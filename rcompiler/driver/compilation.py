@@ -39,6 +39,7 @@ from rcompiler.model import REPORT
 from rcompiler.options import CompileOptions, OwnPolicy
 from rcompiler.passes import Element, find
 from rcompiler.passes._pipeline_text import runner
+from rcompiler.passes.constants.fold import constant_keys
 from rcompiler.passes.constants.model_context import ModelContext, context_of
 from rcompiler.passes.constants.storing import storage_of
 from rcompiler.passes.constants.weight_pool import WeightPool
@@ -57,12 +58,14 @@ from rcompiler.pipelines.rc_cpu import RcCpu
 from rcompiler.rammer.certificate import certificate
 from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
+from rcompiler.runtime.deferred import Constant
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.gpu.launches import independent
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import arena, require
 from rcompiler.runtime.program import IndexCheck, IndexRange, State
 from rcompiler.runtime.storage import Storage
+from rcompiler.support import stage_arrays
 from rcompiler.support.callers import callers_level
 
 # What a model for a CPU does not need is imported where it is used: the side of GPUs, 58 modules,
@@ -199,6 +202,7 @@ class Compilation:
         self._notes = *imported.notes, *self._of_denormals(imported)
         # as it was parsed: its locations name the rOperators
         self._texts.add("linalg", imported.module_text)
+        stage_arrays.note("linalg", lambda: imported.constants)
         kernel_code.prepare(module)
         return module
 
@@ -215,12 +219,14 @@ class Compilation:
     ) -> list[Artifact]:
         self.to_rtask(module)
         self._texts.keep("rtask", module)
+        stage_arrays.note("rtask", lambda: _named(module))
         with self._generation(module, schedulers[0]) as generation:
             if self._options.tune == "kernels":
                 self._tune(module)
             else:
                 self._run(module, self.lowering(self._options).to_rkernel())
             self._texts.keep("rkernel", module)
+            stage_arrays.note("rkernel", lambda: _named(module))
             return self._all_scheduled(module, schedulers, generation)
 
     @contextmanager
@@ -438,6 +444,12 @@ class Compilation:
         name = element.partition("{")[0]
         if find(name) is not None:
             self.steps.begin(name)
+
+
+def _named(module: ir.Module) -> dict[str, Constant]:
+    """The arrays that a module names."""
+    arrays = context_of(module.operation).arrays
+    return {key: arrays[key] for key in constant_keys(module.operation)}
 
 
 def _tensor(told: TensorInfo) -> Tensor:

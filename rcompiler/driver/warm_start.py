@@ -11,6 +11,7 @@ from rcompiler.driver.model_key import is_kept, model_key
 from rcompiler.driver.model_source import ModelSource
 from rcompiler.errors import CompilerError
 from rcompiler.options import checked_cache, keeps_models
+from rcompiler.support import stage_arrays
 from rcompiler.support.code_version import is_current
 
 STEP = "kept model"  # what progress is told in the place of all steps
@@ -35,7 +36,8 @@ class WarmStart:
         self._start = time.perf_counter()
         self._source = model if isinstance(model, ModelSource) else ModelSource(model)
         self._given = dict(given)
-        self._models = finished_models(given["cache"]) if is_kept(given) else None
+        kept = is_kept(given) and not stage_arrays.wanted()
+        self._models = finished_models(given["cache"]) if kept else None
         self._key = self._found_key()
 
     def model(self) -> Any:

@@ -250,6 +250,31 @@ def test_a_wrong_result_is_found(tool):
     assert code == 1 and "output 'output' differs from" in err
 
 
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ("float[8,4] z) => (float[8,4] y) { y = Tanh(z)", "has no input 'x'|has an input 'z'"),
+        ("float[8,4] x, float[2] w) => (float[8,4] y) { y = Tanh(x)", "has an input 'w' which"),
+        (
+            "float[4,8] x) => (float[4,8] y) { y = Tanh(x)",
+            r"the shape \[4, 8\], and was given \[8, 4",
+        ),
+        ("int64[8,4] x) => (int64[8,4] y) { y = Neg(x)", "is int64, and was given float32"),
+        ("float[8,4] x) => (float[8,4] y, float[8,4] r) { y = Tanh(x) r = Exp(x)", "outputs y, r,"),
+        ("float[8,4] x) => (float[8,4] q) { q = Tanh(x)", "the outputs q, and the compiled mod"),
+    ],
+)
+def test_another_network_is_not_compared(tool, other, words):
+    graph = '<ir_version: 10, opset_import: ["": 21]> g ({} }}'
+    for name, text in (("m", "float[n,4] x) => (float[n,4] y) { y = Tanh(x)"), ("other", other)):
+        onnx.save(onnx.parser.parse_model(graph.format(text)), f"{name}.onnx")
+    assert tool(rc_compile.main, "m.onnx", "--shapes=n=8", "-o", "m.rcx")[0] == 0
+    assert tool(rc_run.main, "m.rcx", "--verify", "--onnx=m.onnx")[0] == 0
+    code, _, err = tool(rc_run.main, "m.rcx", "--verify", "--onnx=other.onnx")
+    assert code == 1 and err.count("\n") == 1
+    assert re.search(f"--onnx names another network than was compiled: .*({words})", err), err
+
+
 def test_bench_writes_a_record(tool):
     code, out, err = tool(
         rc_bench.main,
