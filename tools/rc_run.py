@@ -130,10 +130,10 @@ def _needs(model: Model) -> int:
 
 
 def _profile(path: Path, model: Any, feeds: dict[str, np.ndarray]) -> None:
-    """Write when the rTasks ran, of several launches that of median length."""
+    """Write when the rTasks ran, of several launches as they usually do."""
     from rcompiler.model import CompiledModel
     from rcompiler.runtime.container import replacing
-    from rcompiler.viz.measured import measured_text
+    from rcompiler.viz.measured import measured_text, usual
 
     timed = CompiledModel(model.artifact, model.eus, timed=True)
     launches = []
@@ -141,11 +141,10 @@ def _profile(path: Path, model: Any, feeds: dict[str, np.ndarray]) -> None:
         timed(**feeds)
         launches.append(timed.times())
     timed.close()
-    launches.sort(key=lambda times: max(times["end_ns"], default=0))
-    usual = launches[len(launches) // 2]
+    times = usual(launches)
     with replacing(path) as file:
-        file.write(measured_text(usual).encode())
-    print(f"{path}: {max(usual['end_ns'], default=0) / 1e6:.3f} ms, the median of {_PROFILED} runs")
+        file.write(measured_text(times).encode())
+    print(f"{path}: {max(times['end_ns'], default=0) / 1e6:.3f} ms, the median of {_PROFILED} runs")
 
 
 def _debug(options: argparse.Namespace, source: Source) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from rcompiler.errors import ArtifactError
@@ -46,6 +47,25 @@ class Measured:
     def makespan_ns(self) -> float:
         """From the start of the inference to the end of the last task."""
         return max(self.end, default=0.0)
+
+
+def usual(launches: Sequence[Mapping[str, list[Any]]]) -> dict[str, list[Any]]:
+    """The columns of several launches of one schedule as one: of each run the medians of when it
+    began and ended, so that a thread that once had no CPU moves nothing. Order is that of the
+    launches: what is before another in each of them is so in the medians.
+
+    Where threads took what was next, no two launches are alike, and it is the one of median length.
+    """
+    first = launches[0]
+    alike = ("operator", "first", "eu")
+    if any(each[name] != first[name] for each in launches for name in alike):
+        ordered = sorted(launches, key=lambda each: max(each["end_ns"], default=0))
+        return dict(ordered[len(ordered) // 2])
+    medians = {
+        name: [median(times) for times in zip(*(each[name] for each in launches), strict=True)]
+        for name in ("start_ns", "end_ns")
+    }
+    return {**{name: first[name] for name in alike}, **medians}
 
 
 def measured_text(tasks: Mapping[str, Sequence[Any]]) -> str:

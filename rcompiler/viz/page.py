@@ -13,6 +13,7 @@ import html
 import json
 from collections.abc import Iterable
 from importlib import resources
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ SCRIPTS = (
     "viewer.js",
 )
 MOST_ROWS = 4_000_000  # of all tables: what a browser holds in memory with ease
+_MOST_TIMES = 4  # the plan's time is a quarter of what is shown at first, whatever was measured
 _MOST_TEXT = 400  # characters of a name or reason
 _REASONS = {ORDER: -1, LAUNCH: -2, BARRIER: -3, END: -4, TAKE: -5}
 
@@ -91,6 +93,7 @@ def _data(view: View) -> dict[str, Any]:
 def _head(view: View) -> dict[str, Any]:
     line = view.timeline
     measured = view.measured
+    makespans = [line.makespan_ns, measured.makespan_ns if measured else 0.0]
     return {
         "name": _clipped(view.name),
         "device": _clipped(view.device),
@@ -108,6 +111,7 @@ def _head(view: View) -> dict[str, Any]:
         "arena": view.arena,
         "arenaBound": view.arena_bound,
         "measured": measured and {"eus": measured.eus, "makespan": measured.makespan_ns},
+        "shown": min(max(makespans), _MOST_TIMES * line.makespan_ns or inf),
     }
 
 

@@ -196,6 +196,16 @@ def test_measured_times_are_written_beside(view):
     assert json.loads(record(view))["measured"]["eu"] == [0, 0, 0, 0]
 
 
+def test_a_run_that_stalled_does_not_squeeze_the_plan(view):
+    """What is shown at first ends at four times the plan; the page has all of it."""
+    plan = view.timeline.makespan_ns
+    for end, shown in ((2 * plan, 2 * plan), (25 * plan, 4 * plan), (plan / 2, plan)):
+        measured = Measured(1, (0, 0, 0, 0), (0.0, 1.0, 2.0, 3.0), (1.0, 2.0, 3.0, end))
+        head = data_of(page(replace(view, measured=measured)))["head"]
+        assert (head["shown"], head["measured"]["makespan"]) == (shown, end)
+    assert data_of(page(view))["head"]["shown"] == plan
+
+
 def test_the_picture(view):
     """Each run and each idle time at its place; a line for each wait of another EU."""
     tree = ElementTree.fromstring(picture(view))

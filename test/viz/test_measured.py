@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rcompiler.errors import ArtifactError
-from rcompiler.viz.measured import measured_text, read_measured
+from rcompiler.viz.measured import measured_text, read_measured, usual
 
 TASKS = {
     "operator": ["o2", "o0", "o1", "o3"],
@@ -65,3 +65,30 @@ def test_what_is_no_such_file_is_refused(view, tmp_path, text):
 def test_a_missing_file_is_named(view, tmp_path):
     with pytest.raises(ArtifactError, match="none.json: it cannot be read"):
         read_measured(tmp_path / "none.json", view.timeline.spans)
+
+
+def launch(eus, *times):
+    names = [f"o{n}" for n in range(len(times))]
+    starts, ends = ([pair[n] for pair in times] for n in range(2))
+    columns = ("operator", "first", "eu", "start_ns", "end_ns")
+    return dict(zip(columns, (names, [0] * len(times), eus, starts, ends), strict=True))
+
+
+def test_launches_are_told_as_medians_of_each_run():
+    """In each of three launches another run stalled: none of it is left."""
+    stalled = [
+        launch([0, 1], (0, 900), (900, 910)),
+        launch([0, 1], (0, 10), (10, 700)),
+        launch([0, 1], (500, 512), (512, 524)),
+        launch([0, 1], (0, 11), (12, 21)),
+        launch([0, 1], (1, 12), (12, 22)),
+    ]
+    assert usual(stalled) == launch([0, 1], (0, 12), (12, 524))
+    assert usual(stalled[3:]) == launch([0, 1], (0.5, 11.5), (12.0, 21.5))
+
+
+def test_of_launches_on_other_threads_one_of_median_length_is_told():
+    launches = [
+        launch([eu, 0], (0, end), (end, end + 5)) for eu, end in ((0, 90), (1, 10), (1, 20))
+    ]
+    assert usual(launches) == launches[2]

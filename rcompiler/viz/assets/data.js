@@ -104,6 +104,7 @@ class Schedule {
     this.place = new Int32Array(this.count); // of a task in its lane
     for (const lane of this.lanes) lane.rows.forEach((task, i) => { this.place[task] = i; });
     this.end = Math.max(this.head.makespan, this.head.measured ? this.head.measured.makespan : 0);
+    this.shown = this.head.shown; // of it at first: measured times may end long behind the plan
     this._spent();
   }
 

@@ -5,7 +5,7 @@ const ZOOM = 1.5, KEYS = 0.15;
 class Viewer {
   constructor(schedule) {
     this.schedule = schedule;
-    this.view = { low: 0, high: schedule.end || 1, scroll: 0, selected: -1, hover: -1,
+    this.view = { low: 0, high: schedule.shown || 1, scroll: 0, selected: -1, hover: -1,
       path: false, waits: false, matches: null };
     this.scene = new Scene(schedule, this.view);
     const select = (task, reveal) => this.select(task, reveal);
@@ -78,9 +78,13 @@ class Viewer {
     if (this.shown === "graph") this.sheets.graph.fit(); else this._fit();
   }
 
+  /** What is shown at first; where that is so already, all of it. */
   _fit() {
-    this.view.scroll = 0;
-    this.move(0, this.schedule.end);
+    const { shown, end } = this.schedule, view = this.view;
+    const all = view.low === 0 && view.high === shown && this.fitted;
+    view.scroll = 0;
+    this.move(0, all ? end : shown);
+    this.fitted = true;
   }
 
   /** Select a task, -1 for none; reveal: bring it into view. */
@@ -164,6 +168,8 @@ class Viewer {
       `${whole(head.eus)} EU${head.eus === 1 ? "" : "s"}`,
       head.policy && `policy ${head.policy}`,
       `${whole(head.programs.length)} launch${head.programs.length === 1 ? "" : "es"}`,
+      this.schedule.shown < this.schedule.end &&
+        `measured runs go on to ${time(this.schedule.end)}, beyond what is shown: Fit shows all`,
     ].filter(Boolean).join(" · ");
     const bound = ns => ns > 0 ? [time(ns), percent(ns / head.makespan)] : ["–", ""];
     const figures = [
