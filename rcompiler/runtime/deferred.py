@@ -71,27 +71,37 @@ class _Reshaped(Deferred):
     """Another array in the same C order."""
 
     def __init__(self, source: Deferred, shape: Sequence[int]) -> None:
-        super().__init__(tuple(shape), source.dtype, self._box)
+        # Not a method of this object: a cycle would keep weights until somebody collects garbage.
+        boxes = _ReshapedBoxes(source, tuple(shape))
+        super().__init__(boxes.shape, source.dtype, boxes, boxes.rows)
         self._source = source
-        self._parts = _split(source.shape, self.shape)
+
+    def write(self, out: np.ndarray) -> None:
+        self._source.write(out.reshape(self._source.shape))
+
+
+class _ReshapedBoxes:
+    """The boxes of an array in another shape."""
+
+    def __init__(self, source: Deferred, shape: tuple[int, ...]) -> None:
+        self._source, self.shape = source, shape
+        self.rows: frozenset[int] = frozenset()
+        self._parts = _split(source.shape, shape)
         if self._parts is not None:
             # all but the outermost part of a dim stay whole, so that a box of one is a box of both
             self._inner = {part for own in self._parts for part in own[1:]}
             outer = {own[0] for dim, own in enumerate(self._parts) if own and dim in source.rows}
             self.rows = frozenset(self._inner | outer)
 
-    def _box(self, box: Box) -> np.ndarray:
+    def __call__(self, box: Box) -> np.ndarray:
         if self._parts is None or any(box[d] != slice(0, self.shape[d]) for d in self._inner):
-            return self.whole[box]
+            return self._source.whole.reshape(self.shape)[box]
         read = []
         for own in self._parts:
             each = math.prod(self.shape[part] for part in own[1:])
             begin, end = (box[own[0]].start, box[own[0]].stop) if own else (0, 1)
             read.append(slice(begin * each, end * each))
         return self._source[tuple(read)].reshape([part.stop - part.start for part in box])
-
-    def write(self, out: np.ndarray) -> None:
-        self._source.write(out.reshape(self._source.shape))
 
 
 def _split(old: Sequence[int], new: Sequence[int]) -> list[list[int]] | None:

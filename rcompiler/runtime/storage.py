@@ -14,7 +14,7 @@ import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -70,6 +70,15 @@ def layout(size: int, made: Sequence[tuple[int, int]]) -> Layout:
     return Layout(runs, -(-end // ALIGNMENT) * ALIGNMENT)
 
 
+class Bytes(Protocol):
+    """uint8[bytes] that need not lie in memory."""
+
+    @property
+    def size(self) -> int: ...
+
+    def __getitem__(self, wanted: slice, /) -> np.ndarray: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Storage:
     """What of the weights a file does not have as it is.
@@ -80,7 +89,7 @@ class Storage:
     """
 
     recipes: tuple[Recipe, ...] = ()
-    aside: np.ndarray | Pieces = field(default_factory=lambda: np.empty(0, np.uint8))
+    aside: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
 
     def check(self, size: int) -> Layout:
         """Where everything lies in the section of so many bytes of weights.

@@ -47,7 +47,7 @@ def offsets(storage):
 def test_a_source_that_is_smaller_lies_in_the_place_of_what_is_made():
     w = numbers(20_000, 2)
     storage = kept(numbers(64), grown(w))
-    assert offsets(storage) == [256] and storage.aside.tobytes() == w.tobytes()
+    assert offsets(storage) == [256] and storage.aside[:].tobytes() == w.tobytes()
 
 
 def test_one_source_does_for_all_that_is_made_of_it():
@@ -80,8 +80,8 @@ def test_what_was_rounded_on_the_way_is_kept_as_it_was_rounded(dtype):
     wide = Derived(w, Cast(dtype), Cast("float32"), TURNED)
     storage = kept(wide)
     [recipe] = storage.recipes
-    assert storage.aside.size == w.nbytes // 2 and storage.aside.tobytes() == halves.tobytes()
-    assert np.array_equal(whole(recipe.made(storage.aside)), halves.astype(np.float32).T)
+    assert storage.aside.size == w.nbytes // 2 and storage.aside[:].tobytes() == halves.tobytes()
+    assert np.array_equal(whole(recipe.made(storage.aside[:])), halves.astype(np.float32).T)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -134,7 +134,7 @@ def test_a_source_may_be_computed():
     w = numbers(20_000, 2)
     source = Deferred(w.shape, w.dtype, lambda box: w[box] * 2)
     storage = kept(grown(source))
-    assert storage.aside.tobytes() == (w * 2).tobytes()
+    assert storage.aside[:].tobytes() == (w * 2).tobytes()
 
 
 def test_steps_that_no_file_may_have_are_done_by_the_compiler():
@@ -152,7 +152,7 @@ def test_of_several_levels_every_source_lies_apart():
     storage = kept(Derived(w, TURNED), small, plain, Derived(small, Reshape((8, 8))), sources=True)
     assert offsets(storage) == [0, w.nbytes + small.nbytes]
     assert storage.recipes[1].steps == ()
-    assert storage.aside.tobytes() == w.tobytes() + plain.tobytes()
+    assert storage.aside[:].tobytes() == w.tobytes() + plain.tobytes()
     wide = np.zeros(20_000, np.complex128)
     assert kept(wide, sources=True).recipes == ()
 

@@ -1,6 +1,8 @@
 """Deferred arrays: blocks cover every element once, rows stay whole, reshapes copy nothing."""
 
+import gc
 import math
+import weakref
 
 import numpy as np
 import pytest
@@ -64,3 +66,18 @@ def test_reshapes_of_arrays_are_views_or_deferred():
     assert turned.nbytes == array.nbytes
     np.testing.assert_array_equal(whole(turned), array.T.reshape(24))
     np.testing.assert_array_equal(turned[(slice(3, 9),)], array.T.reshape(24)[3:9])
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5), (5, 12)])
+def test_a_reshaped_array_goes_when_nobody_needs_it(shape):
+    """Its elements are weights: they do not wait for a collection of garbage."""
+    array = numbers(12, 5)
+    gone = weakref.ref(array)
+    gc.disable()
+    try:
+        made = reshape(Deferred(array.shape, array.dtype, array.__getitem__), shape)
+        assert np.array_equal(whole(made), numbers(*shape))
+        del array, made
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,8 @@ def sample(rows=300) -> Artifact:
     w = numbers(rows, 128)
     made = weighed([w, Derived(w, Permute((1, 0))), filters(rows, 128), numbers(100, 128)])
     assert len(made.storage.recipes) == 2 and made.storage.aside.size == w.nbytes * 2
+    another = pickle.loads(pickle.dumps(made.storage))  # as a process of its own is given it
+    assert np.array_equal(another.aside[:], made.storage.aside[:])
     return made
 
 

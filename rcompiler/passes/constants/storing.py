@@ -12,8 +12,9 @@ and all have the same sources: those lie in the file, and what was made of them 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -120,7 +121,7 @@ def storage_of(
     there, groups = _all_groups(placed) if sources else _groups(placed)
     ends = {offset: offset + placed[offset].nbytes for group in groups for offset in group}
     laid = layout(weights.size, sorted(ends.items()))
-    aside: list[np.ndarray] = []
+    aside: list[Constant] = []  # sources, one behind the other
     end, recipes = laid.aside, []
     for group in groups:
         [first, *_] = group.values()
@@ -128,17 +129,42 @@ def storage_of(
             place = laid.place(there[first.root])
         else:
             place, source = end, first.source
-            own = np.zeros(-(-source.nbytes // ALIGNMENT) * ALIGNMENT, np.uint8)
-            write(source, own[: source.nbytes].view(source.dtype).reshape(source.shape))
-            aside.append(own)
-            end += own.size
+            aside.append(source)
+            end += _aligned(source.nbytes)
         for offset, made in group.items():
             form = made.form
             assert form is not None
             crc32 = zlib.crc32(weights[offset : ends[offset]].data)
             recipes.append(Recipe(offset, place, form, made.steps, crc32))
     recipes.sort(key=lambda recipe: recipe.offset)
-    return Storage(tuple(recipes), np.concatenate(aside)) if aside else Storage(tuple(recipes))
+    return Storage(tuple(recipes), _Sources(aside)) if aside else Storage(tuple(recipes))
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+class _Sources:
+    """Sources as uint8[bytes], each from an aligned place on: written where a file is, as they may
+    be most of a model.
+    """
+
+    def __init__(self, sources: Sequence[Constant]) -> None:
+        self._sources = tuple(sources)
+        self.size = sum(_aligned(source.nbytes) for source in sources)
+
+    def __getitem__(self, wanted: slice) -> np.ndarray:
+        """All bytes, and of those the wanted ones."""
+        out, place = np.zeros(self.size, np.uint8), 0
+        for source in self._sources:
+            own = out[place : place + source.nbytes].view(source.dtype)
+            write(source, own.reshape(source.shape))
+            place += _aligned(source.nbytes)
+        return out[wanted]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process: what is computed on demand has functions of this one."""
+        return np.asarray, (self[:],)
 
 
 def _groups(
