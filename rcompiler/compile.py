@@ -21,6 +21,7 @@ from rcompiler.driver.warm_start import WarmStart
 from rcompiler.errors import CompilerError, DeviceError
 from rcompiler.model import Model
 from rcompiler.options import Build, Denormals, Kernels, Precision, RollerPolicy, Roots, Tune
+from rcompiler.runtime.memory import give_back_freed
 from rcompiler.support import installed, onnx_worker
 from rcompiler.support.ample_stack import with_ample_stack
 
@@ -207,13 +208,14 @@ def _compiled(
 ) -> Model | CrossCompiledModel | BucketedModel | CompositeModel:
     """By the compiler, in this process. given: the arguments of `compile_onnx`."""
     compiler = _compiler()
-    given["model"] = warm.model()
-    if given["fallback"] is not None:
-        parts: CompositeModel = compiler.in_parts(compile_onnx, **given)
-        return parts
-    del given["fallback"]
-    made: Model | CrossCompiledModel | BucketedModel = compiler.compiled(**given)
+    with warm.model() as given["model"]:
+        if given["fallback"] is not None:
+            parts: CompositeModel = compiler.in_parts(compile_onnx, **given)
+            return parts
+        del given["fallback"]
+        made: Model | CrossCompiledModel | BucketedModel = compiler.compiled(**given)
     warm.keep(made)
+    give_back_freed()
     return made
 
 

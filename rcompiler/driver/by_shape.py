@@ -380,7 +380,8 @@ class ByShape:
         """Total lengths of caches, see `growing_totals`."""
         from rcompiler.frontend.renamed_sizes import growing_totals  # imports onnx
 
-        return growing_totals(self._model.proto())
+        with self._model.opened() as model:
+            return growing_totals(model)
 
     def _fix(self, names: Sequence[str]) -> None:
         """Inputs that are constants of the programs from now on."""

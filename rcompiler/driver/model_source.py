@@ -3,6 +3,7 @@
     source = ModelSource("model.onnx")
     source.digest(cache)     # of all of its bytes, also of those in other files
     source.proto()           # the model, read by the package onnx
+    with source.opened() as model: ...  # without its large weights
 
 The names of the files that a model has its weights in are in its own bytes, and only onnx reads
 those: the cache has them, with what the model declares, by the digest of these bytes.
@@ -64,6 +65,7 @@ class ModelSource:
         self._data: bytes | None = None  # of the file
         self._declared: Declared | None = None
         self._names: tuple[str, ...] | None = None if self._path else ()  # of files with weights
+        self._opened: tuple[int, ...] | None = None  # what the system said of the file
         self._states: dict[Path, _State] = {}  # of the files that it was read from
 
     def proto(self) -> Any:
@@ -79,6 +81,27 @@ class ModelSource:
             self._data = None
         return self._proto
 
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """The model without its large weights, which are read inside of the context alone, see
+        `frontend.load.opened`; whole where it is held as that. Raises InvalidModel.
+        """
+        data = self.given if self._path is None else self._data
+        if self._proto is not None or not isinstance(data, bytes | None):
+            yield self.proto()
+            return
+        from rcompiler.frontend import load
+
+        if data is not None or self._path is None:
+            with load.opened_bytes(data or b"") as proto:
+                yield load.load(proto)
+            return
+        with load.opened_file(self._path) as (proto, names, status):
+            if self._opened not in (None, status):
+                raise InvalidModel(f"{self._path}: it was written to since it was read first")
+            self._names, self._opened = tuple(sorted(names)), status
+            yield load.load(proto)
+
     def hold(self, cache: FinishedModels | None) -> None:
         """Read all that `proto` needs: files may change, or go, when this has returned.
 
@@ -87,7 +110,7 @@ class ModelSource:
         path = self._path
         if path is None or self._proto is not None:
             return
-        if cache is None or self._external(cache) != ():
+        if (self._names if cache is None else self._external(cache)) != ():
             self.proto()
             return
         try:
@@ -128,7 +151,8 @@ class ModelSource:
         if self._declared is None:
             from rcompiler.frontend.declared import declared
 
-            self._declared = declared(self.proto())
+            with self.opened() as model:
+                self._declared = declared(model)
             if cache is not None:
                 self.keep_facts(cache)
         return self._declared

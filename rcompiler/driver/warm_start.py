@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from rcompiler.driver.finished_models import FinishedModels, Kept
@@ -26,6 +27,12 @@ def finished_models(cache: Any) -> FinishedModels | None:
     return FinishedModels(folder) if folder is not None and keeps_models() else None
 
 
+def _outlives(given: Mapping[str, Any]) -> bool:
+    """Whether somebody compiles the model once more when compile_onnx has returned."""
+    later = given["build"] != "all" or given["tune"] in ("warmup", "online")
+    return later or given["fallback"] is not None
+
+
 class WarmStart:
     """One call of compile_onnx, beside the compiler."""
 
@@ -40,9 +47,14 @@ class WarmStart:
         self._models = finished_models(given["cache"]) if kept else None
         self._key = self._found_key()
 
-    def model(self) -> Any:
-        """What the compiler is given: as it was read, where it has been. Raises InvalidModel."""
-        return self.given() if self._models is None else self._source.proto()
+    @contextmanager
+    def model(self) -> Iterator[Any]:
+        """What the compiler is given, inside of the context. Raises InvalidModel."""
+        if _outlives(self._given):
+            yield self._source.proto()
+        else:
+            with self._source.opened() as model:
+                yield model
 
     def given(self) -> Any:
         """What another process is given, which reads it itself. Raises InvalidModel."""

@@ -41,46 +41,37 @@ def read_into(tensor: TensorProto, folder: Path) -> None:
 
     Raises ValueError and OSError.
     """
-    tensor.raw_data = _data(tensor, folder)
+    file = open_beside(tensor, folder)
+    with os.fdopen(file, "rb") as stream:
+        start, count = extent_of(tensor, os.fstat(file).st_size)
+        stream.seek(start)
+        tensor.raw_data = stream.read(count)
     tensor.data_location = TensorProto.DEFAULT
     del tensor.external_data[:]
 
 
-def _said(tensor: TensorProto) -> dict[str, str]:
-    return {entry.key: entry.value for entry in tensor.external_data}
+def extent_of(tensor: TensorProto, size: int) -> tuple[int, int]:
+    """Where the data of a tensor begins in its file, and how many bytes it is.
+
+    size: bytes of the file. Raises ValueError.
+    """
+    said, what = _said(tensor), _named(tensor)
+    offset = _number(said, "offset", 0, what)
+    length = _number(said, "length", max(size - offset, 0), what)
+    if offset + length > size:
+        raise ValueError(
+            f"{what} has bytes {offset} to {offset + length} of '{location_of(tensor)}', which has "
+            f"{size}"
+        )
+    return offset, length
 
 
-def _data(tensor: TensorProto, folder: Path) -> bytes:
-    said = _said(tensor)
-    what = f"tensor '{tensor.name}'"
-    file = _opened(folder, said.get("location", ""), what)
-    try:
-        size = os.fstat(file).st_size
-        offset = _number(said, "offset", 0, what)
-        length = _number(said, "length", max(size - offset, 0), what)
-        if offset + length > size:
-            raise ValueError(
-                f"{what} has bytes {offset} to {offset + length} of '{said['location']}', which "
-                f"has {size}"
-            )
-        with os.fdopen(os.dup(file), "rb") as stream:
-            stream.seek(offset)
-            return stream.read(length)
-    finally:
-        os.close(file)
+def open_beside(tensor: TensorProto, folder: Path) -> int:
+    """A descriptor of the file of a tensor: a plain one in the folder, that of the model.
 
-
-def _number(said: dict[str, str], key: str, default: int, what: str) -> int:
-    text = said.get(key)
-    if not text:
-        return default
-    if not (text.isascii() and text.isdecimal()):
-        raise ValueError(f"{what} has {key} '{text}', which is no number of bytes")
-    return int(text)
-
-
-def _opened(folder: Path, location: str, what: str) -> int:
-    """A descriptor of a plain file in the folder."""
+    Raises ValueError and OSError.
+    """
+    location, what = location_of(tensor), _named(tensor)
     if not location:
         raise ValueError(f"{what} does not say which file its data is in")
     if os.path.isabs(location) or ".." in Path(location).parts or "\0" in location:
@@ -95,3 +86,20 @@ def _opened(folder: Path, location: str, what: str) -> int:
         os.close(file)
         raise ValueError(f"{what} has its data in '{location}', which is no file of its own")
     return file
+
+
+def _said(tensor: TensorProto) -> dict[str, str]:
+    return {entry.key: entry.value for entry in tensor.external_data}
+
+
+def _named(tensor: TensorProto) -> str:
+    return f"tensor '{tensor.name}'"
+
+
+def _number(said: dict[str, str], key: str, default: int, what: str) -> int:
+    text = said.get(key)
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"{what} has {key} '{text}', which is no number of bytes")
+    return int(text)

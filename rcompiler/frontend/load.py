@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,16 +17,35 @@ from onnx import (
     NodeProto,
     SparseTensorProto,
     TensorProto,
+    helper,
     numpy_helper,
 )
 
 from rcompiler.errors import Gap, InvalidModel, ShapeError, UnsupportedOp
 
 from . import dtypes
-from .external_data import external_tensors, location_of, read_into
+from .external_data import extent_of, external_tensors, location_of, open_beside, read_into
+from .weights_outside import (
+    LARGE,
+    File,
+    Given,
+    Outside,
+    Store,
+    is_outside,
+    outside,
+    place_outside,
+    raw_bytes,
+    without_weights,
+)
 
 MAX_TENSOR_BYTES = 1 << 36
 MAX_RANK = 64  # of a numpy array
+# Types of which a byte has several, and others whose bytes are not those of the array.
+_PACKED = {
+    number
+    for name, number in TensorProto.DataType.items()
+    if name.endswith(("INT2", "INT4", "E2M1", "STRING", "UNDEFINED"))
+}
 
 
 def load(model: str | os.PathLike | bytes | ModelProto) -> ModelProto:
@@ -76,14 +96,95 @@ def read(path: Path, data: bytes | None = None) -> tuple[ModelProto, set[str]]:
     proto = _parse(data, str(path))
     tensors = list(external_tensors(proto))
     names = set(map(location_of, tensors))
-    try:
+    with _external_data(path):
         for tensor in tensors:
             read_into(tensor, path.parent)
+    return proto, names
+
+
+@contextmanager
+def opened(model: str | os.PathLike | bytes | ModelProto) -> Iterator[ModelProto]:
+    """As `load`, without the large weights: inside of the context `array_of` reads them from where
+    they are, and raises InvalidModel where a file was written to meanwhile.
+    """
+    if not isinstance(model, str | os.PathLike | bytes):
+        yield load(model)
+        return
+    if isinstance(model, bytes):
+        with opened_bytes(model) as proto:
+            yield load(proto)
+    else:
+        with opened_file(Path(model)) as (proto, _, _):
+            yield load(proto)
+
+
+@contextmanager
+def opened_bytes(data: bytes) -> Iterator[ModelProto]:
+    """As `opened`."""
+    with outside() as stores:
+        yield _light(Given(data), stores, "the given bytes")
+
+
+@contextmanager
+def opened_file(path: Path) -> Iterator[tuple[ModelProto, set[str], tuple[int, ...]]]:
+    """The model of a file as of `opened`, the names of the files that it has weights in, and what
+    the system says of the file, which changes with it: of a pipe nothing, which is read at once.
+    """
+    if not path.is_file():
+        yield *read(path), ()
+        return
+    with ExitStack() as held:
+        stores = held.enter_context(outside())
+        try:
+            file = File(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            held.callback(file.close)
+            proto = _light(file, stores, str(path))
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise InvalidModel(f"{path}: {why or error}") from None
+        with _external_data(path):
+            names = _place(proto, path.parent, stores, held)
+        yield proto, names, file.status
+
+
+def _light(store: Store, stores: Outside, what: str) -> ModelProto:
+    """A model without its large weights, whole where there are none. Raises ValueError, OSError."""
+    light = without_weights(store, stores.add(store)) if store.size > LARGE else None
+    return _parse(store.read(0, store.size).tobytes() if light is None else light, what)
+
+
+def _place(proto: ModelProto, folder: Path, stores: Outside, held: ExitStack) -> set[str]:
+    """Let the large weights of a model say where in the opened files of a folder they are, and read
+    in what else it has there; the names of the files. Raises ValueError, OSError.
+    """
+    files: dict[str, tuple[File, str]] = {}  # with the names of the stores
+    for tensor in proto.graph.initializer:
+        if tensor.data_location != TensorProto.EXTERNAL or is_outside(tensor):
+            continue
+        location = location_of(tensor)
+        if location not in files:
+            file = File(open_beside(tensor, folder))
+            held.callback(file.close)
+            files[location] = file, stores.add(file)
+        file, store = files[location]
+        start, count = extent_of(tensor, file.size)
+        if count > LARGE:
+            place_outside(tensor, store, start, count)
+    rest = [tensor for tensor in external_tensors(proto) if not is_outside(tensor)]
+    names = {*files, *map(location_of, rest)}
+    for tensor in rest:
+        read_into(tensor, folder)
+    return names
+
+
+@contextmanager
+def _external_data(path: Path) -> Iterator[None]:
+    try:
+        yield
     except (OSError, ValueError) as error:
         raise InvalidModel(
             f"{path}: external data cannot be read ({error}). Put the weight files beside the model"
         ) from None
-    return proto, names
 
 
 def array_of(tensor: TensorProto | SparseTensorProto) -> np.ndarray:
@@ -96,7 +197,8 @@ def array_of(tensor: TensorProto | SparseTensorProto) -> np.ndarray:
         return _dense(tensor)
     name = tensor.name or "unnamed"
     dtype = dtypes.from_onnx(tensor.data_type)
-    if tensor.data_location == TensorProto.EXTERNAL and not tensor.HasField("raw_data"):
+    kept = is_outside(tensor)
+    if tensor.data_location == TensorProto.EXTERNAL and not (kept or tensor.HasField("raw_data")):
         raise InvalidModel(
             f"tensor '{name}' has its data in a file, which was not loaded. "
             "Pass the path of the model, or load the data first"
@@ -106,9 +208,20 @@ def array_of(tensor: TensorProto | SparseTensorProto) -> np.ndarray:
     if any(d < 0 for d in tensor.dims) or math.prod(tensor.dims) > MAX_TENSOR_BYTES:
         raise InvalidModel(f"tensor '{name}' has impossible dims {list(tensor.dims)}")
     try:
-        return numpy_helper.to_array(tensor)
+        return _from_outside(tensor) if kept else numpy_helper.to_array(tensor)
     except Exception as error:  # numpy and onnx raise several kinds
         raise InvalidModel(f"tensor '{name}' of dims {list(tensor.dims)}: {error}") from None
+
+
+def _from_outside(tensor: TensorProto) -> np.ndarray:
+    """As `numpy_helper.to_array`, read-only. Raises several kinds."""
+    data, dtype = raw_bytes(tensor), helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    if tensor.data_type in _PACKED or data.size != math.prod(tensor.dims) * dtype.itemsize:
+        whole = TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data.tobytes())
+        return numpy_helper.to_array(whole)
+    array = data.view(dtype).reshape(tensor.dims)  # not aligned, where it is of a caller's bytes
+    array.flags.writeable = False
+    return array
 
 
 def captured(graph: GraphProto) -> set[str]:

@@ -18,6 +18,7 @@ from rcompiler.errors import DeviceError
 
 ALIGNMENT = 64
 _HUGE = 2 << 20  # bytes of a huge page
+_MUCH = 32 << 20  # bytes that are free in the heap
 _MAP_FIXED = 0x10  # of Linux: at this address, in the place of what is there
 
 
@@ -77,6 +78,29 @@ def map_file(place: np.ndarray, content: np.ndarray, file: int, offset: int) -> 
     # they are mapped twice, and would be counted twice
     libc.madvise(ctypes.c_void_p(address(content) + first), size, mmap.MADV_DONTNEED)
     return slice(first, last)
+
+
+class _HeapState(ctypes.Structure):
+    """glibc's struct mallinfo2."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks"),
+            *("uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def give_back_freed() -> None:
+    """Give back to the system what is free in the heap, where that is much: glibc keeps what was
+    freed between others, and weights of models are.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallinfo2"):
+        libc.mallinfo2.restype = _HeapState
+        if libc.mallinfo2().fordblks >= _MUCH:
+            libc.malloc_trim(ctypes.c_size_t(0))
 
 
 def sealed(array: np.ndarray) -> np.ndarray:

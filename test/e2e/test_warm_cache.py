@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -366,14 +367,15 @@ def test_weights_in_another_file_decide(tmp_path, cache):
 
 def test_a_file_that_changes_while_it_is_compiled_is_not_kept(tmp_path, cache, monkeypatch):
     path = external(tmp_path)
-    made = ModelSource.proto
+    real = ModelSource.opened
 
-    def proto(self):
-        found = made(self)
+    @contextmanager
+    def opened(self):
+        with real(self) as model:
+            yield model
         external(tmp_path, seed=1)
-        return found
 
-    monkeypatch.setattr(ModelSource, "proto", proto)
+    monkeypatch.setattr(ModelSource, "opened", opened)
     rcompiler.compile_onnx(path)
     assert not entries(cache)
 
