@@ -169,6 +169,13 @@ CASES = [
     case("uint8[b, 2, h, w] x, int8[3, 2, 3, 3] f, uint8 z",
          'y = ConvInteger<auto_pad="SAME_UPPER", strides=[2, 2]>(x, f, z)', 1, "int32[o] y",
          indices={"x": (0, 99), "f": (-9, 9), "z": (1, 9)}),
+    *(case(IMAGE, f'p = Constant<value_ints=[{pads}]>() y = Pad<mode="{mode}">(x, p)')
+      for mode in ("reflect", "edge", "wrap", "constant")
+      for pads in ("0, 0, 2, 1, 0, 0, 1, 0", "0, 0, 0, 3, 0, 1, 0, 2")),
+    case(IMAGE, "a = Constant<value_ints=[0, 1]>() b1 = Constant<value_ints=[1, 1]>()"
+         "e = Constant<value_ints=[9999, 9999]>() k = Constant<value_ints=[2, 3]>()"
+         "t = Constant<value_ints=[2, 2]>() l = Slice(x, a, e, k, t) m = Slice(x, b1, e, k, t)"
+         "y = Concat<axis=1>(l, m)", 2, step=2, name="focus"),
     # one by one
     case(IMAGE, "y = GlobalLpPool<p=1>(x)"),
     case("float[h, w] x", "y = EyeLike<k=1>(x)"),

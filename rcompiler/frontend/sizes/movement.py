@@ -152,7 +152,7 @@ def _sliced(ctx: Context) -> Value:
     if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
         raise ctx.shape_error(f"starts {starts}, ends {ends}, axes {axes}, steps {steps}")
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        first, count = _picked(x.sizes[axis], start, end, step)
+        first, count = _picked(ctx, axis, x.sizes[axis], start, end, step)
         if isinstance(first, int) and isinstance(count, int) and x.extents[axis] is None:
             x = ctx.b.slice_along(x, axis, first, count, step)
         elif (first, count, step) != (0, x.sizes[axis], 1):
@@ -160,21 +160,29 @@ def _sliced(ctx: Context) -> Value:
     return x
 
 
-def _picked(size: Size, start: Size, end: Size, step: int) -> tuple[Size, Size]:
-    """The first element of a slice, and how many there are."""
+def _picked(
+    ctx: Context, axis: int, size: Size, start: Size, end: Size, step: int
+) -> tuple[Size, Size]:
+    """The first element of a slice along an axis, and how many there are."""
+
+    def steps(length: Size) -> Size:
+        if lowest(length) < 0:
+            return _quotient(length, abs(step))
+        return ctx.b.quotient(f"{ctx.outputs[0]}[{axis}]", length, abs(step))
+
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
         taken = range(size)[start:end:step]
         return taken.start, len(taken)
     if step < 0:
         first = _within(start, size, size - 1, -1)
         last = _within(end, size, size - 1, -1)
-        return first, _quotient(first - last - step - 1, -step)
+        return first, steps(first - last - step - 1)
     first, last = _within(start, size, size, 0), _within(end, size, size, 0)
     if not at_most(first, last):
         if at_most(last, first):
             return 0, 0
         raise SizeAtRunTime(f"elements {first} to {last} may be none")
-    return first, _quotient(last - first + step - 1, step)
+    return first, steps(last - first + step - 1)
 
 
 def _within(position: Size, size: Size, most: Size, least: int) -> Size:
@@ -334,18 +342,51 @@ def _pad(ctx: Context, lower: Lowering) -> Results:
     axes = ctx.axes(ctx.ints(3, "axes", None) or list(range(x.rank)), x.rank)
     if len(pads) != 2 * len(axes):
         raise ctx.shape_error(f"pads {pads} do not fit {len(axes)} axes")
-    padded = [axis for i, axis in enumerate(axes) if pads[i] or pads[len(axes) + i]]
-    moved = [axis for axis in padded if x.extents[axis] is not None]
-    extents = list(x.extents)
+    low, high = [0] * x.rank, [0] * x.rank
     for i, axis in enumerate(axes):
-        if axis in moved:
-            extents[axis] = extent_of(x.sizes[axis] + pads[i] + pads[len(axes) + i])
-    if moved and (mode != "constant" or min(pads) < 0 or ctx.opset < 11):
-        need_along(ctx, x, moved)
+        low[axis], high[axis] = pads[i], pads[len(axes) + i]
+    moved = [d for d in range(x.rank) if (low[d] or high[d]) and x.extents[d] is not None]
+    sizes: list[Size] = [n + a + c for n, a, c in zip(x.sizes, low, high, strict=True)]
     number = ctx.optional(2)
+    if moved and (min(pads) < 0 or ctx.opset < 11):
+        need_along(ctx, x, moved)
+    if moved and mode in ("reflect", "edge", "wrap"):
+        return _padded_by_itself(ctx, x, low, sizes, mode)
     if moved and number is not None and number.const is None:
         raise SizeAtRunTime("it is padded with a number that is known at run time")
     fill = 0 if number is None else number.array.reshape(-1)[0]
     (made,) = of_whole(ctx, lower, {0: ctx.b.masked(x, moved, fill)})
     assert made is not None
-    return ctx.b.sized(made, extents)
+    return ctx.b.sized(made, _extents(sizes))
+
+
+def _padded_by_itself(
+    ctx: Context, x: Value, low: Sequence[int], sizes: Sequence[Size], mode: str
+) -> Value:
+    """A tensor with its own elements around it, at places that depend on how many there are."""
+    if any(lowest(size) < 1 for size in x.sizes):
+        raise SizeAtRunTime(f"mode {mode} may have nothing to repeat")
+    whole, (reads, told) = bare(x), ctx.b.told_sizes(x.sizes)
+
+    def body(s: Body, *args: Scalar) -> Scalar:
+        at: list[Scalar] = []
+        for axis, own in enumerate(told(args)):
+            size = s.cast(own, "index") if isinstance(own, Scalar) else s.const(own, "index")
+            place = s.index(axis)
+            if sizes[axis] != x.sizes[axis]:
+                place = _source(s, place - low[axis], size, mode)
+            at.append(s.maximum(s.minimum(place, size - 1), 0))
+        return s.extract(whole, at)
+
+    made = ctx.b.tabulate(_bounds(sizes), x.dtype, body, *reads)
+    return ctx.b.sized(made, _extents(sizes))
+
+
+def _source(s: Body, place: Scalar, size: Scalar, mode: str) -> Scalar:
+    """The element that stands at a place, which may be outside; see `ops.shape._sources`."""
+    if mode == "edge":
+        return place
+    period = size if mode == "wrap" else s.maximum((size - 1) * 2, 1)
+    place = s.rem(place, period)
+    place = s.select(place < 0, place + period, place)
+    return place if mode == "wrap" else s.minimum(place, period - place)
