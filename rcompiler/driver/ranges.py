@@ -26,6 +26,7 @@ from rcompiler.driver.size_guess import (
     agrees,
     bucket_for,
     follows,
+    holds,
     narrower,
     next_bucket,
     relations,
@@ -275,10 +276,15 @@ class Ranges:
             return
         alike = [now.reduced(each) for each in seen if agrees(each, now.made)]
         bucket = bucket_for([*dict.fromkeys(alike)], [self._first[k] for k in now.free])
-        if bucket is not None:
-            bucket = self._possible(growth, bucket)
-            if all(low <= n <= high for n, (low, high) in zip(alike[-1], bucket, strict=True)):
-                growth.add(bucket)
+        if bucket is None:
+            return
+        bucket, failed = self._possible(growth, bucket), growth.failed
+        tried = (bucket, *narrower(bucket, alike))
+        left = [each for each in tried if not any(holds(each, other) for other in failed)]
+        if left and all(
+            low <= n <= high for n, (low, high) in zip(alike[-1], left[0], strict=True)
+        ):
+            growth.add(left[0])
 
     def _possible(self, growth: Growth, bucket: Bucket) -> Bucket:
         failed = growth.failed

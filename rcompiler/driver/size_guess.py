@@ -191,6 +191,12 @@ def within(bucket: Bucket, built: Sequence[Bucket], failed: Sequence[Bucket]) ->
     return tuple(found)
 
 
+def holds(bucket: Bucket, other: Bucket) -> bool:
+    """Whether all sizes of another bucket are in one, which then fails where that did."""
+    pairs = zip(bucket, other, strict=True)
+    return all(low <= least and most <= high for (low, high), (least, most) in pairs)
+
+
 def narrower(bucket: Bucket, seen: Sequence[Sizes]) -> list[Bucket]:
     """What is left to be tried where a model cannot be compiled for a bucket: from the least size
     that was seen, and up to the greatest one, too.

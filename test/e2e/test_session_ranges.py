@@ -237,6 +237,32 @@ def test_a_table_of_positions_ends_a_range(compiled):
         assert len(compiled) == 5
 
 
+def test_a_range_begins_where_a_model_can(compiled):
+    """Sizes below the first range have one of their own, from the least that was seen on."""
+    model = onnx.parser.parse_model("""
+      <ir_version: 8, opset_import: ["": 17]>
+      g (float[1, 1, n] x) => (float[1, 1, m] y) { y = MaxPool<kernel_shape=[8]>(x) }
+    """)
+    with session(model.SerializeToString()) as made, warnings.catch_warnings():
+        warnings.simplefilter("error")
+
+        def pool(size):
+            x = np.arange(size, dtype=np.float32).reshape(1, 1, -1)
+            np.testing.assert_array_equal(made.run(None, {"x": x})[0], x[:, :, 7:])
+
+        for size in (20, 30, 25):
+            pool(size)
+        assert builds(made) == [({"n": (20, 64)}, "built")]
+        pool(12)
+        assert builds(made)[1:] == [({"n": (1, 64)}, "failed")]
+        pool(13)
+        assert builds(made)[2:] == [({"n": (12, 128)}, "built")]
+        asked = len(compiled)
+        for size in (14, 19, 12, 31):
+            pool(size)
+        assert len(compiled) == asked
+
+
 def test_inputs_that_disagree_are_answered_as_without_ranges(compiled):
     """onnxruntime takes a row for an input whose dimension has the same name as four rows."""
     model = onnx.parser.parse_model("""

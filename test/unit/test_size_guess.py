@@ -6,6 +6,7 @@ from rcompiler.driver.size_guess import (
     Sum,
     agrees,
     bucket_for,
+    holds,
     narrower,
     next_bucket,
     relations,
@@ -79,6 +80,12 @@ def test_no_bucket_goes_beyond_what_was_refused():
     assert within(((1, 16), (1, 256)), built, failed) == ((1, 16), (1, 128))
     assert within(((1, 16), (1, 256)), built, []) == ((1, 16), (1, 256))
     assert within(((1, 16), (1, 64)), built, failed) == ((1, 16), (1, 64))
+
+
+def test_what_holds_a_range_that_was_refused_is_refused():
+    assert holds(((1, 64), (2, 2)), ((1, 32), (2, 2)))
+    assert holds(((1, 32),), ((1, 32),))
+    assert not holds(((12, 64),), ((1, 64),))
 
 
 def test_what_is_left_of_a_range_that_is_refused():
