@@ -16,6 +16,7 @@ from .conditional import Truth, run_under, select
 from .control import MAX_TRIPS, handles, stack
 from .frame import Call, Runner
 from .sized import bare
+from .value import SizeAtRunTime
 
 
 @handles("Scan")
@@ -27,8 +28,7 @@ def _scan(call: Call) -> list[Any]:
     if lengths is not None:
         raise call.refuse("sequence_lens is not translated", "Use opset 9 or later")
     if isinstance(inputs[0].sizes[0], Extent):
-        raise call.refuse(f"the batch of {inputs[0].sizes[0]} is known at run time only",
-                          "Use opset 9 or later, or give sizes in shapes")  # fmt: skip
+        raise SizeAtRunTime(f"a batch of {inputs[0].sizes[0]} elements in front, of opset 8")
     batches = [
         _scanned(call, [_take(call.it, v, n, 0) for v in inputs], "directions")
         for n in range(inputs[0].shape[0])
@@ -46,7 +46,7 @@ def _scanned(call: Call, inputs: list[Any], directions_name: str) -> list[Any]:
     out_axes = list(call.attr("scan_output_axes", [0] * outs))
     out_directions = list(call.attr("scan_output_directions", [0] * outs))
     axes = [call.axis(a, x.rank) for a, x in zip(axes, xs, strict=True)]
-    size = _size(call, xs, axes)
+    size = _size(xs, axes)
     trips = highest(size)
     if trips > MAX_TRIPS or trips == 0:
         reason = f"{trips} iterations; 1 to {MAX_TRIPS} are unrolled"
@@ -78,14 +78,12 @@ def _scanned(call: Call, inputs: list[Any], directions_name: str) -> list[Any]:
     ]
 
 
-def _size(call: Call, xs: Sequence[Value], axes: Sequence[int]) -> Size:
+def _size(xs: Sequence[Value], axes: Sequence[int]) -> Size:
     """How many positions there are."""
     sizes = [x.sizes[a] for x, a in zip(xs, axes, strict=True)]
     for size in sizes:
         if size != sizes[0] and any(isinstance(each, Extent) for each in sizes):
-            raise call.refuse(
-                f"it scans {sizes[0]} and {size} elements", "Give sizes in shapes, not ranges"
-            )
+            raise SizeAtRunTime(f"it scans {sizes[0]} and {size} elements")
     return sizes[0]
 
 

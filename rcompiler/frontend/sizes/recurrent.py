@@ -9,7 +9,7 @@ from rcompiler.frontend.ops.gather import expect_inside
 from rcompiler.frontend.registry import Context, Lowering
 from rcompiler.frontend.sized import bare
 from rcompiler.frontend.value import SizeAtRunTime
-from rcompiler.support.extent import SIZE_BESIDE, Size
+from rcompiler.support.extent import SIZE_BESIDE, Size, lowest
 
 from .agreement import fitted
 from .rules import Results, is_partial, need_along, need_whole, of_whole, rule, with_extents
@@ -111,7 +111,10 @@ def _rotary(ctx: Context, lower: Lowering) -> Results:
             continue
         if value.rank != (2 if number == 3 else 3):
             return lower(ctx)
-        value = value if value.sizes[0] == 1 else fitted(ctx, value, 0, batch)
+        if value.sizes[0] not in (1, batch):
+            if lowest(value.sizes[0]) <= 1:
+                raise SizeAtRunTime(f"{value.sizes[0]} rows may be one for all of {batch}")
+            value = fitted(ctx, value, 0, batch)
         value = fitted(ctx, value, 1, steps)
         need_along(ctx, value, range(2, value.rank))
         # the position of what is not there is the first one
