@@ -87,6 +87,40 @@ def test_a_few_floats_decide_a_program(compiled):
     assert made.notes == ("each value of 'size' has a program of its own, as shapes depend on it",)
 
 
+def decided(nodes, kind, shape):
+    """An image, and numbers that decide what becomes of it."""
+    model = onnx.parser.parse_model(f"""
+      <ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]>
+      g (float[1, 2, 4, 6] x, {kind}[{shape}] k) => (float y) <float seven = {{7}}> {{ {nodes} }}
+    """)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    return model.SerializeToString()
+
+
+DECIDED = {
+    "scales": ("y = Resize<mode='linear'>(x, , k)", "float", [[1, 1, 2, 0.5], [1, 1, 1.5, 1]]),
+    "pads": ("y = Pad(x, k)", "int64", [[0, 0, 1, 2, 0, 0, 0, 3], [0] * 8]),
+    "pads of a function": (
+        "y = com.microsoft.Pad(x, k, seven)", "int64", [[0, 0, 1, 2, 0, 0, 0, 3], [0] * 8]
+    ),
+    "k": ("y, i = TopK(x, k)", "int64", [[2], [3]]),
+    "repeats": ("y = Tile(x, k)", "int64", [[1, 2, 1, 1], [2, 1, 1, 3]]),
+    "repeats that are floats": (
+        "r = Cast<to=7>(k) y = Tile(x, r)", "float", [[1, 2, 1, 1], [2, 1, 1, 3]]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "kind", "draws"), DECIDED.values(), ids=DECIDED)
+def test_numbers_that_decide_what_operators_make(nodes, kind, draws):
+    x = np.random.default_rng(0).standard_normal((1, 2, 4, 6)).astype(F)
+    numbers = [np.array(draw, {"float": F, "int64": np.int64}[kind]) for draw in draws]
+    model = decided(nodes.replace("'", '"'), kind, len(draws[0]))
+    made = agree(model, [{"x": x, "k": each} for each in (*numbers, numbers[0])])
+    assert len(made.programs) <= len(draws)
+    assert sum(np.prod(p.outputs[0].shape) for p in made.programs) < 1000
+
+
 # -- guesses ---------------------------------------------------------------------------------------
 def steps():
     return text("g (float[] end) => (float[n] y) <float z = {0}, float one = {1}> {\n"

@@ -20,6 +20,7 @@ from onnx import FunctionProto, NodeProto, helper, numpy_helper
 from rcompiler.errors import Gap, ShapeError, UnsupportedOp
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.nodes import attribute_value
+from rcompiler.frontend.registry import run_time_value
 from rcompiler.frontend.value import Value
 
 DOMAIN = "com.microsoft"
@@ -230,8 +231,8 @@ class Node:
         """The value of an input. Raises UnsupportedOp where it is not known while compiling."""
         value = self.const(name)
         if value is None:
-            reason = f"'{name}' must be known while compiling: {why}"
-            raise self.refuse(reason, "Make it a constant of the model")
+            reason, remedy, needs = run_time_value(f"'{name}'", self.given[name])
+            raise UnsupportedOp(replace(self._gap(f"{reason}: {why}", remedy), needs=needs))
         return value
 
     def wants(self, index: int) -> bool:

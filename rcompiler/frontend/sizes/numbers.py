@@ -26,6 +26,7 @@ from rcompiler.frontend.sized import bare
 from rcompiler.frontend.value import Leaf, Numbers
 from rcompiler.support.extent import Extent, Size, Symbol, lowest
 
+_MOST_GUESSED = 2  # numbers of a shape, of which the product is the room
 _MOST = 64  # numbers of a tensor that are looked at
 MOST_ROOM = 1 << 24  # what is bounded by more is not bounded
 
@@ -110,6 +111,8 @@ def computed_sizes(ctx: Context, index: int) -> list[Size]:
             continue
         if any(lowest(each) < 0 for each in elements if isinstance(each, Extent)):
             continue
+        if given_room(ctx) is None and sum(not _has_bound(b, each) for each in own) > _MOST_GUESSED:
+            raise ctx.run_time(index, "it decides the result's shape")
         sizes = {symbol: _size(ctx, symbol, index) for symbol in own}
         for symbol in own:
             _expect_no_less_than_nothing(ctx, symbol, sizes[symbol])
@@ -131,6 +134,12 @@ def computed_size(ctx: Context, index: int) -> Size | None:
     if own and size == Extent.of(size.symbols[0]) and not numbers.trusted:
         return _size(ctx, size.symbols[0], index)
     return size if not own and lowest(size) >= 0 else None
+
+
+def _has_bound(b: Builder, leaf: Symbol) -> bool:
+    """Whether there is room for a number without a word of a caller."""
+    likely = most_of(b.leaves[leaf.name].value, MOST_ROOM)
+    return leaf.high <= MOST_ROOM or likely is not None or leaf in b.number_sizes
 
 
 def _size(ctx: Context, leaf: Symbol, index: int) -> Extent:
