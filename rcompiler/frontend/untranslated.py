@@ -27,7 +27,6 @@ ONNXRUNTIME: dict[str, str] = {
     **dict.fromkeys(("BifurcationDetector", "DynamicTimeWarping"), _COUNTED),
     "GatedDeltaNet": "of its kind LinearAttention is translated: use that",
     "GatherPacked": f"{_BLOB} and GatherBlockQuantized",
-    "MRotaryEmbedding": "three positions of a token: gather cosines and use RotaryEmbedding",
     "MatMulFpQ4": _BLOB,
     "MaxpoolWithMask": "onnxruntime says that it is for its own use: use MaxPool",
     "MoEGroupRouter": "routing by groups: write it with TopK, and give MoE its result",

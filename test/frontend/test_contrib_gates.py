@@ -101,6 +101,19 @@ def test_operators_of_the_standard_before_opset_10(op: str, inputs: list, attrib
     check_node(op, inputs, [F], fed=1, domain="", standard=9, **attributes)
 
 
+@pytest.mark.parametrize("layout", [0, 1])
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("form", ["rows", "heads", "a part"])
+def test_three_positions_of_a_token(layout: int, interleaved: int, form: str):
+    x = f(2, 3, 5, 12) if form == "heads" else f(2, 5, 36)
+    half = 6 if form != "a part" else 4
+    inputs = [x, ids(7, 3, 2, 5), f(7, half), f(7, half)]
+    how = {"mrope_section": [2, 2, half - 4], "mrope_layout": layout, "interleaved": interleaved}
+    how |= {"num_heads": 3} if form == "rows" else {}
+    how |= {"num_heads": 3, "rotary_embedding_dim": 8} if form == "a part" else {}
+    check_node("MRotaryEmbedding", inputs, **how)
+
+
 @pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
 @pytest.mark.parametrize("queries, heads", [(2, 2), (4, 2), (2, 4)])
 @pytest.mark.parametrize("by_column", [False, True])

@@ -28,8 +28,8 @@ _ELSEWHERE = {(op, "ai.onnx.ml") for op in ("ZipMap", "TreeEnsembleClassifier",
               "TreeEnsembleRegressor")}  # fmt: skip
 _ELSEWHERE |= {(op, contrib.DOMAIN) for op, each in contrib.OPERATORS.items()
                if each.write.__module__.rpartition(".")[2] in _COMPARED}  # fmt: skip
-_ELSEWHERE |= {(op, contrib.DOMAIN) for op in ("CropAndResize", "MatMulInteger16", "QAttention",
-               "SampleOp", "UnfoldTensor")}  # fmt: skip
+_ELSEWHERE |= {(op, contrib.DOMAIN) for op in ("CropAndResize", "MRotaryEmbedding",
+               "MatMulInteger16", "QAttention", "SampleOp", "UnfoldTensor")}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,13 @@ def input_types(op: str, domain: str, opset: int) -> tuple[str, ...]:
             name = formal.type_str[7:-1]
             found[_NAMES.get(name, name)] = None
     return tuple(name for name in found if dtypes.is_supported(name))
+
+
+def dtype_of(text: str) -> str | None:
+    """The element type of a schema's ``tensor(float)``; None of what is no tensor of numbers."""
+    name = text[7:-1] if text.startswith("tensor(") else ""
+    name = _NAMES.get(name, name)
+    return name if dtypes.is_supported(name) else None
 
 
 _NAMES = {

@@ -169,3 +169,39 @@ def _unpacked(n: Node, name: str) -> str:
     if name == "zero_points":
         numbers = numbers[..., : n.shape("scales")[-1]]
     return n.constant(numbers.astype(dtypes.numpy_dtype("uint4")))
+
+
+@operator(
+    "MRotaryEmbedding", "input:T position_ids:I cos_cache:T sin_cache:T",
+    interleaved=0, is_packed_batching=0, mrope_layout=0, mrope_section=tuple, num_heads=0,
+    rotary_embedding_dim=0, scale=1.0,
+)  # fmt: skip
+def _rotary_of_three(n: Node) -> Result:
+    """RotaryEmbedding of three positions [3, batch, steps], of which each rotates its own columns:
+    those that follow each other, or every third (`mrope_layout` 1); not with a scale."""
+    sections, half = n.attr("mrope_section"), n.shape("cos_cache", 2)[1]
+    if n.attr("scale") != 1:
+        raise n.refuse("scale is not translated", "Scale cos_cache and sin_cache")
+    if len(sections) != 3 or min(sections) < 0 or sum(sections) != half:
+        raise n.shape_error(f"mrope_section {list(sections)} does not fit {half} columns")
+    shape, width = n.shape("input"), n.attr("rotary_embedding_dim")
+    if len(shape) not in (3, 4):
+        raise n.shape_error(f"'input' has {len(shape)} dimensions; 3 or 4 are expected")
+    need_caches(n, half)
+    n.need_shape("position_ids", (3, shape[0], shape[-2]))
+    heads = 0 if len(shape) == 4 else n.attr("num_heads") or shape[2] // max(2 * half, 1)
+    if n.attr("mrope_layout"):
+        column = np.zeros(half, np.int64)
+        for which in (1, 2):
+            column[which : 3 * sections[which] : 3] = which
+    else:
+        column = np.repeat(np.arange(3), sections)
+    tables = []
+    for cache in ("cos_cache", "sin_cache"):
+        rows = n.op("Gather", cache, "position_ids")  # [3, batch, steps, half]
+        parts = [n.op("Squeeze", part, n.ints(0)) for part in n.split(rows, 0, 1, 1, 1)]
+        mixed = n.op("Where", n.constant(column == 1), parts[1], parts[2])
+        tables.append(n.op("Where", n.constant(column == 0), parts[0], mixed))
+    own = {"rotary_embedding_dim": width, "interleaved": n.attr("interleaved")}
+    own |= {"num_heads": heads} if heads else {}
+    return n.op("RotaryEmbedding", "input", *tables, **own)
