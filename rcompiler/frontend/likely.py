@@ -49,17 +49,15 @@ def likely_interval(
     number: int = 0,
 ) -> Interval | None:
     """The interval of result ``number`` of a node of the standard's own domain; None of any."""
-    if result.dtype != "bool" and not dtypes.is_number(result.dtype):
+    own = _RULES.get(op)
+    if own is None and op not in _AS_INTEGERS or not dtypes.is_number(result.dtype):
         return None
     given = [None if each is None else _operand(each) for each in operands]
-    own = _RULES.get(op)
     try:
         if own is not None:
             found = own(*(each.bounds for each in given if each is not None))
-        elif op in _AS_INTEGERS:
-            found = bounds.by_rule(op, attributes, given, result, number)
         else:
-            return None
+            found = bounds.by_rule(op, attributes, given, result, number)
     except (OverflowError, ValueError):
         return None
     if found is None or any(map(math.isnan, found)) or found == _EVERY:
