@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from reference import api, commands, dialects, operators, passes
+from reference import api, commands, dialects, operators, passes, tried
 
 HERE = Path(__file__).parent
 COMMAND = "python docs/reference"
@@ -13,6 +13,7 @@ DOCUMENTS: Mapping[str, Callable[[], str]] = {
     "dialects.md": dialects.text,
     "operators.md": operators.text,
     "passes.md": passes.text,
+    "tried.md": tried.text,
 }
 
 

@@ -62,6 +62,9 @@ STEPS = (
     # Every operator with each type of its inputs, on one of the CPU levels or the emulated GPU:
     # which one the commit says, so that a few commits have had all.
     Step("sweep", "python test/fuzz --kinds=sweep --commit-seeds", by_commit=True),
+    # Operators with each type, attribute and optional input of each version, beside onnxruntime: a
+    # part of them with each commit, and none may be worse than in the record.
+    Step("operators", "python test/operators --commit-turn", by_commit=True),
     # Cases of other projects' test suites, a part of them with each commit.
     Step("peers", "python test/peers --commit-turn", by_commit=True),
     # Random graphs, files and schedules: always the same ones ...

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -222,6 +223,19 @@ def test_normalisation_with_numbers_for_each_element(run):
     got, *_ = run("BatchNormalization", x, scale, shift, mean, variance, opset=7, spatial=0)
     wanted = (x - mean) / np.sqrt(variance + 1e-5) * scale + shift
     np.testing.assert_allclose(got, wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize("opset", [1, 11])
+def test_axes_without_numbers_say_nothing_where_they_are_an_attribute(opset):
+    """As in onnxruntime and in the reference; an operand without numbers names no axis."""
+    node = helper.make_node("Squeeze", ["x"], ["y"])
+    node.attribute.add(name="axes", type=onnx.AttributeProto.INTS)
+    x, y = (helper.make_tensor_value_info(n, 1, s) for n, s in (("x", [2, 1, 3]), ("y", [2, 3])))
+    made = helper.make_model(
+        helper.make_graph([node], "g", [x], [y]),
+        opset_imports=[helper.make_opsetid("", opset)], ir_version=4,
+    )  # fmt: skip
+    assert import_onnx(made).outputs[0].shape == (2, 3)
 
 
 @pytest.mark.parametrize("given_at_run_time", [(), (2,), (0, 2)])

@@ -47,7 +47,7 @@ def _flatten(ctx: Context) -> Value:
 def _squeeze(ctx: Context) -> Value:
     x = ctx.input(0)
     axes = ctx.ints(1, "axes", None)
-    if axes is None:
+    if axes is None or not axes and not ctx.has(1):  # an attribute without numbers says nothing
         axes = [i for i, d in enumerate(x.shape) if d == 1]
     axes = ctx.axes(axes, x.rank)
     if any(x.shape[a] != 1 for a in axes):

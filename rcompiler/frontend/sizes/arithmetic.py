@@ -246,7 +246,7 @@ def _unsqueeze(attributes: dict[str, Any], arrays: Arrays) -> np.ndarray:
 
 @_on("Squeeze")
 def _squeeze(attributes: dict[str, Any], arrays: Arrays) -> np.ndarray:
-    axes = _known(arrays[1]).tolist() if len(arrays) > 1 else attributes.get("axes")
+    axes = _known(arrays[1]).tolist() if len(arrays) > 1 else attributes.get("axes") or None
     return np.squeeze(arrays[0], None if axes is None else tuple(axes))
 
 

@@ -89,7 +89,7 @@ def _flatten(ctx: Context, lower: Lowering) -> Results:
 def _squeeze(ctx: Context, lower: Lowering) -> Results:
     x = ctx.input(0)
     axes = ctx.ints(1, "axes", None)
-    if axes is None:
+    if axes is None or not axes and not ctx.has(1):
         if any(extent is not None and extent.lowest <= 1 for extent in x.extents):
             raise SizeAtRunTime("which axes have one element depends on the sizes")
         axes = [i for i, d in enumerate(x.sizes) if d == 1]
