@@ -4,7 +4,7 @@ TorchDynamo finds it by the entry point of that name. Each graph that it capture
 by AOTAutograd, exported to ONNX, and compiled: when it is called for the first time, once for each
 set of shapes. Parameters are constants of what is compiled; where one has changed, the graph is
 compiled again. A graph that is refused runs operator by operator as before, and an
-EagerGraphWarning says why. Needs torch and onnxscript: pip install 'rcompiler[torch]'.
+EagerGraphWarning says why. Needs torch and onnxscript: pip install 'torch>=2.9' onnxscript.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def _exported(module: Any, args: Sequence[Any], taken: Sequence[int]) -> Any:
         return program.model_proto
     except ModuleNotFoundError as error:
         raise ToolError(
-            f"graphs of PyTorch are exported by {error.name}: pip install 'rcompiler[torch]'"
+            f"graphs of PyTorch are exported by {error.name}: pip install 'torch>=2.9' onnxscript"
         ) from None
     except Exception as error:  # whatever the exporter raises
         cause = error.__cause__ or error

@@ -149,5 +149,5 @@ def installed(names: Sequence[str] | None = None) -> list[str]:
         return found
     for name in names:
         if name not in found:
-            raise CompilerError(f"{name} is not installed; pip install 'rcompiler[bench]' has it")
+            raise CompilerError(f"{name} is not installed; pip install {name}")
     return list(dict.fromkeys(names))

@@ -78,7 +78,7 @@ def _loaded(key: Key, function: str, kind: str, word: str) -> Any:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError:
         raise ToolError(
-            "signatures need the package cryptography; pip install 'rcompiler[sign]'"
+            "signatures need the package cryptography; pip install cryptography"
         ) from None
     text = key if isinstance(key, bytes) else _small(Path(key))
     arguments = {"password": None} if word == "private" else {}

@@ -51,5 +51,7 @@ def remedy(node: NodeProto) -> str:
         reason = ONNXRUNTIME[node.op_type]
         return reason[:1].upper() + reason[1:]
     return _STANDARD.get(
-        node.op_type, "Express it with other operators, or as a function of the model"
+        node.op_type,
+        "Express it with other operators or as a function of the model, or give a function of "
+        "numpy for it in fallback=",
     )

@@ -43,7 +43,7 @@ def require_flags(what: str, needed: Sequence[str]) -> None:
     if missing := lacking_flags(needed):
         raise ArtifactError(
             f"code for target '{what}': this CPU lacks {', '.join(missing)}; "
-            "compile the model on this machine, or for target x86-64"
+            "compile the model on this machine, or for target cpu:x86-64"
         )
     if "amx_tile" in needed and (reason := request_tiles()) is not None:
         raise DeviceError(

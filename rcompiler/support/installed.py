@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import metadata
@@ -16,6 +17,7 @@ from rcompiler.errors import ToolError
 PACKAGE = Path(__file__).resolve().parents[1]
 HOME = PACKAGE.parent  # where Python finds the package
 RUNTIME = "rcompiler-runtime"  # the distribution without the compiler
+_WHOLE = "PATH, where PATH is a checkout of rcompiler or its wheel"
 # What is imported, also by tests, by the package that has it, where their names differ.
 _MODULES = {"torch-mlir": "torch_mlir", "pyelftools": "elftools", "cuda-bindings": "cuda.bindings"}
 _PROGRAMS = ("nvidia-cuda-nvcc",)  # packages that hold no module
@@ -46,12 +48,15 @@ def runtime_alone() -> bool:
 
 
 def install_command(extra: str = "") -> str:
-    """What brings everything that compiling needs, also where rcompiler is installed without that;
-    of sources that nobody has installed, their folder.
+    """What brings everything that compiling needs, or what an extra brings, by packages that an
+    index has: it need not have this one. Of sources that nobody has installed, their folder.
     """
-    unheard = version("rcompiler") is None and (HOME / "pyproject.toml").exists()
-    name = str(HOME) if unheard else _own_name() if extra else "rcompiler"
-    return f"pip install '{name}[{extra}]'" if extra else f"pip install {name}"
+    if version("rcompiler") is None and (HOME / "pyproject.toml").exists():
+        return f"pip install '{HOME}[{extra}]'" if extra else f"pip install {HOME}"
+    if runtime_alone() and not extra:
+        return f"pip install {_WHOLE}"
+    wanted = [each for each in requirements() if each.extra == extra]
+    return "pip install " + " ".join(shlex.quote(each.package + each.bounds) for each in wanted)
 
 
 def own_version() -> str:

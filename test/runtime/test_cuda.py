@@ -180,7 +180,7 @@ def test_absent_devices(cuda):
 
 def test_without_a_package(monkeypatch):
     hide(monkeypatch)
-    with pytest.raises(DeviceError, match=r"cuda-bindings .* 'pip install rcompiler\[cuda\]'"):
+    with pytest.raises(DeviceError, match=r"cuda-bindings .* .pip install 'cuda-bindings>=13,<14'"):
         CudaDriver()
 
 

@@ -23,7 +23,7 @@ def missing() -> str:
         importlib.util.find_spec("cuda") is None
         or importlib.util.find_spec("cuda.bindings") is None
     ):
-        return "no cuda-bindings: pip install 'rcompiler[cuda]'"
+        return "no cuda-bindings: pip install '.[cuda]'"
     if _compiler() is None:
         return "no C compiler"
     return "" if _headers() else "no cuda.h: pip install nvidia-cuda-runtime"

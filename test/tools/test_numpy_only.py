@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import rcompiler
+from rcompiler.support import installed
 from rcompiler.tools import models, rc_compile
 
 RC_RUN = "rcompiler.tools.rc_run"
@@ -38,7 +39,7 @@ def test_what_needs_the_compiler_says_how_to_install_it(numpy_only, tmp_path, ar
     code, out, err = numpy_only(RC_RUN, *arguments)
     assert (code, out) == (1, "") and err.count("\n") == 1
     assert err.startswith("rc-run: error: ") and f"{what} needs the compiler" in err
-    assert "there is no torch-mlir, llvmlite, onnx" in err and "pip install rcompiler" in err
+    assert "there is no torch-mlir, llvmlite, onnx" in err and installed.install_command() in err
 
 
 @pytest.mark.parametrize("name", ["compile", "opt", "tune", "bench", "viz"])
@@ -47,7 +48,7 @@ def test_the_other_tools_say_the_same_in_a_line(numpy_only, tmp_path, name):
     model = "--models=m.onnx" if name == "bench" else "m.onnx"
     code, _, err = numpy_only(f"rcompiler.tools.rc_{name}", model)
     assert code == 1 and err.count("\n") == 1 and err.startswith(f"rc-{name}: ")
-    assert "needs the compiler" in err and "pip install rcompiler" in err
+    assert "needs the compiler" in err and installed.install_command() in err
 
 
 @pytest.mark.parametrize("name", ["compile", "run", "opt", "tune", "bench", "viz"])
@@ -61,7 +62,6 @@ def test_every_tool_has_a_version(numpy_only, capsys, name):
 
 
 def test_versions_of_sources_that_nobody_installed(capsys, monkeypatch, tmp_path):
-    from rcompiler.support import installed
     from rcompiler.tools import rc_run
 
     def absent(name):
@@ -72,7 +72,7 @@ def test_versions_of_sources_that_nobody_installed(capsys, monkeypatch, tmp_path
         rc_run.main(["--version"])
     assert capsys.readouterr().out == "rc-run unknown\n"
     monkeypatch.setattr(installed, "HOME", tmp_path)  # where sources may be, or site-packages
-    assert installed.install_command() == "pip install rcompiler"
+    assert installed.install_command().startswith("pip install torch-mlir==")
     (tmp_path / "pyproject.toml").touch()
     assert installed.install_command() == f"pip install {tmp_path}"
     assert installed.install_command("cuda") == f"pip install '{tmp_path}[cuda]'"

@@ -78,7 +78,7 @@ def no_package(error: ImportError) -> DeviceError:
     """cuda.bindings cannot be imported."""
     return DeviceError(
         f"the package cuda-bindings cannot be imported ({error}); install it with "
-        "'pip install rcompiler[cuda]', or compile the model for cuda:emulated"
+        "\"pip install 'cuda-bindings>=13,<14'\", or compile the model for cuda:emulated"
     )
 
 
