@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rcompiler.support.workers import WorkerDied, Workers, can_help, serve_answers
+from rcompiler.support.workers import WorkerDied, WorkerLate, Workers, can_help, serve_answers
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -30,12 +30,19 @@ CHECK, GRAPH_TYPES, NODE_TYPES, BODY = b"c", b"g", b"n", b"b"
 
 
 class OnnxDied(Exception):
-    """The worker ended, or was late. how: in words."""
+    """The worker was ended by a signal, or was late. how: in words."""
 
     def __init__(self, died: WorkerDied) -> None:
-        status = died.status
-        self.how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+        late = isinstance(died, WorkerLate)
+        self.how = died.words.strip(" ()") if late else f"signal {_name(died.status)}"
         super().__init__(self.how + died.words)
+
+
+def _name(status: int) -> str:
+    try:
+        return signal.Signals(-status).name
+    except ValueError:  # of a real-time signal
+        return str(-status)
 
 
 def prepare() -> None:
@@ -48,12 +55,15 @@ def prepare() -> None:
 def asked(kind: bytes, model: bytes, most_s: float = MOST_S) -> tuple[int, bytes]:
     """Status and answer; status 1: the words of what the package raised.
 
-    Raises OnnxDied, and OSError where no process can be started.
+    Raises OnnxDied, and OSError where no process can be started, or one that imports the package:
+    a limit leaves it too little memory, or the interpreter is another program.
     """
     try:
         with _WORKERS.borrow() as worker:
             return worker.ask(kind + model, most_s)
     except WorkerDied as died:
+        if died.status >= 0:  # Python ended it
+            raise OSError(f"the worker of the onnx package ended{died.words}") from None
         raise OnnxDied(died) from None
 
 

@@ -101,11 +101,14 @@ def test_the_worker_answers_what_the_package_says():
         import_onnx(wrong)
 
 
-def test_where_no_process_can_be_started_the_model_is_checked_here(monkeypatch):
+@pytest.mark.parametrize("why", ["no process", "no package"])
+def test_where_no_process_can_be_started_the_model_is_checked_here(why, monkeypatch):
     def refuse(*_):
-        raise OSError("no process")
+        raise OSError(why)
 
-    monkeypatch.setattr(Workers, "borrow", refuse)
+    if why == "no process":
+        monkeypatch.setattr(Workers, "borrow", refuse)
+    monkeypatch.setattr(onnx_worker, "_WORKERS", Workers("a_module_that_is_not_there"))
     assert import_onnx(_of_a_function()).outputs[0].shape == (2, 1)
     with pytest.raises(InvalidModel, match="Relu"):
         import_onnx(graph_model([helper.make_node("Relu", ["x", "x"], ["y"])]))
