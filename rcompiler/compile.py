@@ -7,6 +7,7 @@ something is compiled: not where the finished model is in the cache.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,14 @@ from rcompiler.driver.cross_compiled import CrossCompiledModel
 from rcompiler.driver.isolate import compile_onnx as compiled_apart
 from rcompiler.driver.isolate import space_is_scarce
 from rcompiler.driver.warm_start import WarmStart
-from rcompiler.errors import CompilerError, DeviceError
+from rcompiler.errors import CompiledHereWarning, CompilerError, DeviceError
 from rcompiler.model import Model
 from rcompiler.options import Build, Denormals, Kernels, Precision, RollerPolicy, Roots, Tune
 from rcompiler.runtime.memory import give_back_freed
 from rcompiler.support import installed, onnx_worker
 from rcompiler.support.ample_stack import with_ample_stack
+from rcompiler.support.callers import callers_level
+from rcompiler.support.interpreter import NoInterpreter, interpreter
 
 if TYPE_CHECKING:
     from rcompiler.composite_model import CompositeModel
@@ -207,6 +210,9 @@ def _compiled(
     given: dict[str, Any], warm: WarmStart
 ) -> Model | CrossCompiledModel | BucketedModel | CompositeModel:
     """By the compiler, in this process. given: the arguments of `compile_onnx`."""
+    if interpreter() is None:
+        text = f"models are compiled in this process: {NoInterpreter()}"
+        warnings.warn(CompiledHereWarning(text), stacklevel=callers_level())
     compiler = _compiler()
     with warm.model() as given["model"]:
         if given["fallback"] is not None:

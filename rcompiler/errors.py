@@ -165,6 +165,12 @@ class OptionalPassWarning(UserWarning):
     """
 
 
+class CompiledHereWarning(UserWarning):
+    """There is no Python that another process could be started with: models are compiled in this
+    one, on one thread, and what ends LLVM or MLIR ends it. It names what to set.
+    """
+
+
 class EagerGraphWarning(UserWarning):
     """A graph of PyTorch's that is not compiled, and runs operator by operator; it says why."""
 

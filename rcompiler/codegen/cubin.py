@@ -11,7 +11,6 @@ caller (C7510).
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -24,6 +23,7 @@ from rcompiler.codegen.ptxas import Cubin, assemble
 from rcompiler.codegen.toolkit import Toolkit, needed_toolkit
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import AssemblyError
+from rcompiler.support.scratch import scratch_folder
 
 _TIMEOUT_S = 300.0
 _BATCH_LINES = 8000  # to assemble in 0.5 s or so; a process takes 0.05 s
@@ -92,13 +92,13 @@ def _assembled(chip: str, text: str, kit: Toolkit) -> Cubin:
 
 def _linked(chip: str, objects: Sequence[bytes], nvlink: Path) -> tuple[bytes, int]:
     """The linked code, and the registers of a thread of its kernel."""
-    with tempfile.TemporaryDirectory(prefix="rc-nvlink-") as folder:
+    with scratch_folder("rc-nvlink-") as folder:
         names = [f"part{number}.cubin" for number in range(len(objects))]
         for name, code in zip(names, objects, strict=True):
             Path(folder, name).write_bytes(code)
         target = Path(folder, "module.cubin")
         command = [str(nvlink), f"-arch={chip}", "-v", *names, "-o", str(target)]
-        done = run_tool(command, _TIMEOUT_S, folder)
+        done = run_tool(command, _TIMEOUT_S, str(folder))
         said = done.stdout + done.stderr
         found = _REGISTERS.search(said)
         if done.returncode or found is None:

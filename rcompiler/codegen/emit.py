@@ -12,7 +12,6 @@ that (determinants of 64 x 64: 2.9 times as fast).
 
 import hashlib
 import json
-import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,6 +25,7 @@ import llvmlite.binding as llvm
 
 from rcompiler.errors import CompilerError
 from rcompiler.runtime.memory import address_space_limit, too_little_space
+from rcompiler.support.interpreter import interpreter
 from rcompiler.support.lru_cache import LruCache
 from rcompiler.support.workers import WorkerDied, Workers, serve_answers
 
@@ -116,7 +116,7 @@ class Emission:
     """
 
     def __init__(self, processes: int) -> None:
-        self._processes = processes if sys.executable else 0
+        self._processes = processes if interpreter() else 0
         self._pool = ThreadPoolExecutor(max(1, processes))
         self._todo: SimpleQueue[tuple[int, Job] | None] = SimpleQueue()
         self._drains: list[Future[None]] = []

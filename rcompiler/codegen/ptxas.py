@@ -10,7 +10,6 @@ whose driver is older than the PTX.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from rcompiler.codegen.cuda_tools import run_tool
 from rcompiler.codegen.ptx import PtxModule
 from rcompiler.codegen.toolkit import Toolkit, needed_toolkit
 from rcompiler.errors import AssemblyError
+from rcompiler.support.scratch import scratch_folder
 
 _TIMEOUT_S = 300.0
 _ERROR = re.compile(r"^ptxas \S*?(?:, line (\d+); )?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
@@ -86,7 +86,7 @@ def assemble(
     Raises AssemblyError with what ptxas says, ToolError without ptxas or after `timeout_s`.
     """
     kit = toolkit or needed_toolkit(module.chip)
-    with tempfile.TemporaryDirectory(prefix="rc-ptxas-") as folder:
+    with scratch_folder("rc-ptxas-") as folder:
         source, target = Path(folder, "module.ptx"), Path(folder, "module.cubin")
         source.write_bytes(module.text)
         command = [

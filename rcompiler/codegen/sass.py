@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections import Counter
-from pathlib import Path
 
 from rcompiler.codegen.cuda_tools import needed_tool, run_tool
 from rcompiler.errors import ToolError
+from rcompiler.support.scratch import scratch_folder
 
 _TIMEOUT_S = 120.0
 _TYPE = re.compile(r"^\s*\.type\s+(\S+),@function", re.MULTILINE)
@@ -24,9 +23,9 @@ def opcodes(cubin: bytes) -> dict[str, Counter[str]]:
     nvdisasm is absent or does not read the code.
     """
     program = str(needed_tool("nvdisasm"))
-    with tempfile.NamedTemporaryFile(prefix="rc-sass-", suffix=".cubin") as file:
-        Path(file.name).write_bytes(cubin)
-        done = run_tool([program, "-c", file.name], _TIMEOUT_S)
+    with scratch_folder("rc-sass-") as folder:
+        (folder / "module.cubin").write_bytes(cubin)
+        done = run_tool([program, "-c", str(folder / "module.cubin")], _TIMEOUT_S)
     if done.returncode:
         raise ToolError(f"{program} does not read the code: {done.stderr.strip()[:500]}")
     return _counted(done.stdout)

@@ -33,6 +33,8 @@ from rcompiler.frontend.size_sets import Interval, SizeSets, binding_of
 from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.growing_block import GrowingBlock
+from rcompiler.support.interpreter import NoInterpreter, interpreter
+from rcompiler.support.scratch import memory_file
 from rcompiler.support.this_process import this_process
 from rcompiler.support.workers import Worker, WorkerDied
 
@@ -54,6 +56,11 @@ def compile_largest(sizes: SizeSets, programs: SizedPrograms, progress: Progress
             machine cannot run the programs.
     """
     base = programs.base
+    if interpreter() is None:
+        raise DeviceError(
+            f"build='largest' builds programs in another process, and {NoInterpreter()}; or leave "
+            "build out"
+        )
     if base.is_cpu and (missing := lacking(base)):
         raise DeviceError(
             f"build='largest' builds programs as calls ask for them, and this CPU has no "
@@ -210,7 +217,10 @@ def _written(programs: SizedPrograms) -> IO[bytes]:
             f"and it is larger ({error}); leave build out"
         ) from None
     try:
-        file = tempfile.TemporaryFile(prefix="rc-programs-")
+        try:
+            file: IO[bytes] = tempfile.TemporaryFile(prefix="rc-programs-")
+        except OSError:
+            file = memory_file("rc-programs")
         pickle.dump(replace(programs, model=model), file)
         file.flush()
     except OSError as error:

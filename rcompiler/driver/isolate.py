@@ -18,7 +18,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -48,6 +47,8 @@ from rcompiler.runtime.memory import (
     too_little_space,
 )
 from rcompiler.support.callers import callers_level
+from rcompiler.support.interpreter import NoInterpreter, interpreter
+from rcompiler.support.scratch import scratch_folder
 from rcompiler.support.workers import WorkerDied, Workers
 
 Progress = Callable[[str, float], None]
@@ -143,6 +144,8 @@ def compile_schedule(
         "cache": checked_cache(cache),
     }
     child = _kept if address_space_limit() is None else _once
+    if interpreter() is None:
+        child = _here_alone
     found = _answered(child, ("schedule", text, arrays, options), progress)
     assert isinstance(found, Artifact)
     return compiled_model(found)
@@ -154,13 +157,12 @@ def _answered(
     progress: Progress | None,
 ) -> Artifact | Family:
     """child: has a process answer the request of a folder, and returns its status."""
-    with tempfile.TemporaryDirectory(prefix="rc-compile-") as name:
-        folder = Path(name)
+    with scratch_folder("rc-compile-") as folder:
         # Policies and devices are objects of the caller's. Only this process can write into the
         # folder, so what its child unpickles is from no stranger.
         with (folder / REQUEST).open("wb") as file:
             pickle.dump(request, file)
-        status = child(name, progress)
+        status = child(str(folder), progress)
         _warn_again(folder)
         if status == 0:
             # Not mapped: the file goes when this returns, and would keep its blocks on the disk.
@@ -172,8 +174,14 @@ def _once(folder: str, progress: Progress | None) -> int:
     """By a child that ends with the answer."""
     home = str(Path(__file__).parents[2])
     paths = [home, *map(os.path.abspath, sys.path)]  # where a policy of the caller's may be
+    program = interpreter()
+    if program is None:
+        raise DeviceError(
+            f"a limit leaves this process little address space, and {NoInterpreter()}, so that "
+            "another process can compile; or raise the limit (ulimit -v)"
+        )
     child = subprocess.Popen(
-        [sys.executable, "-P", "-m", "rcompiler.driver.isolated", folder],
+        [program, "-P", "-m", "rcompiler.driver.isolated", folder],
         stdout=subprocess.PIPE,
         # What MLIR says about bad text comes back as the error, also where steps are shown. (A
         # pipe that nobody reads would stop the child once it is full.)
@@ -197,6 +205,13 @@ def _kept(folder: str, progress: Progress | None) -> int:
             return status
     except WorkerDied as died:
         return died.status
+
+
+def _here_alone(folder: str, progress: Progress | None) -> int:
+    """By this process, where no other one can be started: what ends it ends its caller."""
+    isolated = import_module("rcompiler.driver.isolated")
+    status: int = isolated.answer(Path(folder), progress or (lambda step, seconds: None))
+    return status
 
 
 def _here() -> str:

@@ -41,13 +41,13 @@ def main() -> int:
     def progress(step: str, seconds: float) -> None:
         print(step, seconds, file=steps, flush=True)
 
-    return _answer(Path(sys.argv[1]), progress)
+    return answer(Path(sys.argv[1]), progress)
 
 
 def serve() -> None:
     """Answers the requests of one folder after the other, as a worker process."""
 
-    def answer(question: bytes, tell: Tell) -> tuple[int, bytes]:
+    def answered(question: bytes, tell: Tell) -> tuple[int, bytes]:
         def progress(step: str, seconds: float) -> None:
             tell(f"{step} {seconds}".encode())
 
@@ -55,13 +55,13 @@ def serve() -> None:
         os.chdir(here)
         os.environ.clear()
         os.environ.update(variables)
-        return _answer(Path(folder), progress), b""
+        return answer(Path(folder), progress), b""
 
-    serve_telling(answer, _KEPT)
+    serve_telling(answered, _KEPT)
 
 
-def _answer(folder: Path, progress: Progress) -> int:
-    """The status."""
+def answer(folder: Path, progress: Progress) -> int:
+    """Answer the request in a folder; the status."""
     with (folder / REQUEST).open("rb") as file:
         kind, *request = pickle.load(file)
     try:

@@ -14,7 +14,6 @@ import select
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from rcompiler.device.cgroups import usable_cpus
+from rcompiler.support.interpreter import NoInterpreter, interpreter
+from rcompiler.support.scratch import memory_file
 
 _FRAME = struct.Struct("<qq")
 _TOLD = -(1 << 63)  # status of a frame that is no answer yet
@@ -37,7 +38,7 @@ Tell = Callable[[bytes], None]
 
 def can_help() -> bool:
     """Whether a worker can be started, and has a core beside this process."""
-    return bool(sys.executable) and usable_cpus() > 1
+    return interpreter() is not None and usable_cpus() > 1
 
 
 def _home(module: str) -> str | None:
@@ -80,7 +81,11 @@ class Worker:
     """One process. Used by one thread at a time."""
 
     def __init__(self, module: str, *, finds_all: bool = False) -> None:
-        """module: whose `serve` it runs. finds_all: it imports from wherever this process does."""
+        """module: whose `serve` it runs. finds_all: it imports from wherever this process does.
+
+        Raises OSError where no process can be started; NoInterpreter where there is no Python to
+        start it with.
+        """
         self._module, self._finds_all = module, finds_all
         self._start()
 
@@ -167,12 +172,15 @@ class Worker:
         return f" ({found[0].strip()})" if found else ""
 
     def _start(self) -> None:
-        self._stderr = tempfile.TemporaryFile()
+        program = interpreter()
+        if program is None:
+            raise NoInterpreter
+        self._stderr = memory_file("rc-stderr")
         self.surroundings = Surroundings.now()
         paths = [_home(__name__), _home(self._module), os.environ.get("PYTHONPATH")]
         paths += self.surroundings.paths if self._finds_all else ()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _PROGRAM.format(self._module)],
+            [program, "-P", "-c", _PROGRAM.format(self._module)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -203,7 +211,7 @@ class Workers:
 
     def prepare(self) -> None:
         """Start one worker now, so that it is ready when the first question is."""
-        if not sys.executable:
+        if interpreter() is None:
             return
         with self._lock:
             self._drop_dead()
