@@ -28,6 +28,7 @@ from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
 from rcompiler.passes.rtask_update_state import RTaskUpdateState
 from rcompiler.passes.rtask_widen_bytes import RTaskWidenBytes
 from rcompiler.passes.rtask_widen_factors import RTaskWidenFactors
+from rcompiler.passes.rtask_widen_halves import RTaskWidenHalves
 from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
 from rcompiler.pipelines._lowering import Lowering
@@ -64,6 +65,7 @@ class RcCpu(Lowering):
         siblings: list[Element] = ["cse", RTaskBatchProducts(), RTaskMergeSiblings()]
         return [
             VdeviceAttachDevice(self.device, self.precision, self.target),
+            RTaskWidenHalves(),
             *halves,
             *(siblings if self.normalise else []),
             "cse",
@@ -80,6 +82,7 @@ class RcCpu(Lowering):
             FoldConstants(),
             RcLinalgToRtask(self.fusion, flat_rows=True, apart=True),
             *([RcConnectOperators()] if self.fusion else []),
+            RTaskWidenHalves(operators=True, bf16=True),
             *([RTaskLiftScales()] if self.device.has_fma else []),
             RTaskFuseAxes(),
             FoldConstants(),  # weights in the shapes of fused axes

@@ -20,6 +20,7 @@ from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
 from rcompiler.passes.rtask_turn_bytes import RTaskTurnBytes
 from rcompiler.passes.rtask_update_state import RTaskUpdateState
+from rcompiler.passes.rtask_widen_halves import RTaskWidenHalves
 from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
 from rcompiler.passes.vdevice_pin import VdevicePin
@@ -59,6 +60,7 @@ class RcGpu(Lowering):
         )
         return [
             VdeviceAttachDevice(self.device, self.precision, self.target),
+            RTaskWidenHalves(sums=True),
             *halves,
             *(siblings if self.normalise else []),
             *expand,
@@ -75,6 +77,7 @@ class RcGpu(Lowering):
             FoldConstants(),
             RcLinalgToRtask(self.fusion),
             *([RcConnectOperators()] if self.fusion else []),
+            RTaskWidenHalves(operators=True, bf16=True),
             RTaskFuseAxes(),
             FoldConstants(),  # weights in the shapes of fused axes
             RTaskUpdateState(),

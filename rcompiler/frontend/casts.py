@@ -31,6 +31,18 @@ def cast(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     return _int_to_int(s, a, dtype)
 
 
+def rounded(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
+    """Convert a float to one of fewer bits as a model asks for it: by an op with a rounding mode.
+
+    One without is the lowering's own, which a network that computes in f32 does without
+    (rtask-widen-halves).
+    """
+    if dtypes.bits(a.dtype) == dtypes.bits(dtype):
+        a = s.convert("arith.extf", a, "float32")
+    source, target = dtypes.mlir_type(a.dtype), dtypes.mlir_type(dtype)
+    return s.op(f"arith.truncf {a.name} to_nearest_even : {source} to {target}", dtype)
+
+
 def _index(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     if dtype == "index":
         signed = dtypes.is_signed(a.dtype)

@@ -15,8 +15,9 @@
 // RKERNEL-NOT: "vdevice.program"
 
 // DUMP:        builtin.module(vdevice-attach-device{
-// DUMP-SAME:   },cse,rtask-widen-factors{bf16=true},rtask-widen-bytes,rtask-block-channels{lanes=8 step-bytes=0},rtask-winograd{roots=auto},rtask-sink-reshapes,
+// DUMP-SAME:   },rtask-widen-halves{operators=false sums=false bf16=false},cse,rtask-widen-factors{bf16=true},rtask-widen-bytes,rtask-block-channels{lanes=8 step-bytes=0},rtask-winograd{roots=auto},rtask-sink-reshapes,
 // DUMP-SAME:   fold-constants,cse,rtask-form{fusion=true flat-rows=true apart=true},rtask-stitch,
+// DUMP-SAME:   ,rtask-widen-halves{operators=true sums=false bf16=true},
 // DUMP-SAME:   fold-constants,rtask-update-state,rtask-guard,roller-tile{{.*}},rammer-schedule{{.*}})
 
 // HALVES:      vdevice-attach-device{

@@ -13,9 +13,10 @@
 
 // Factors are rounded before anything else, and what is packed is expanded again. Bytes go to matrix units whatever
 // the precision of floats.
-// HALF:      },cse,rtask-round-factors{to=f16 weights=false},cse,fold-constants,cse,rtask-batch-products,
+// HALF:      },rtask-widen-halves{operators=false sums=true bf16=false},cse,rtask-round-factors{to=f16 weights=false},cse,fold-constants,cse,rtask-batch-products,
 // HALF-SAME: rtask-winograd{roots=direct}
 // HALF-SAME: halves=false of-bytes=false lines=true},cse,rtask-expand-products{bytes-only=false},rtask-turn-bytes,rtask-split-k
+// HALF-SAME: ,rtask-widen-halves{operators=true sums=false bf16=true},
 // HALF-SAME: fold-constants,rtask-update-state,roller-tile
 // HALF-SAME: ,vdevice-pin,vdevice-prefetch)
 // BYTES-NOT: rtask-round-factors

@@ -8,6 +8,7 @@ from typing import Any
 from rcompiler.frontend import dtypes, load
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value
+from rcompiler.frontend.casts import rounded
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
 from rcompiler.frontend.small_floats import to_power_of_two
@@ -244,6 +245,8 @@ def convert(ctx: Context, target: str) -> Value:
         return ctx.b.elementwise(
             lambda s, a: to_power_of_two(s, s.cast(a, "float32"), saturate, mode), x, dtype=target
         )
+    if target in ("float16", "bfloat16") and dtypes.is_float(x.dtype):
+        return ctx.b.elementwise(lambda s, a: rounded(s, a, target), x, dtype=target)
     return ctx.b.cast(x, target, saturate)
 
 
