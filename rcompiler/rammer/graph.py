@@ -267,6 +267,15 @@ class Graph:
                 writers.setdefault(self.root(name)[0], []).append((op.name, number))
         return {root: tuple(found) for root, found in writers.items()}
 
+    def writing(self, writer: tuple[str, int]) -> tuple[str, int]:
+        """(operator, operand number) of a result, as `Placement.shares` counts operands: those that
+        an operator reads first.
+
+        Args:
+            writer: operator and result number.
+        """
+        return writer[0], len(self.operator[writer[0]].inputs) + writer[1]
+
     @cached_property
     def readers(self) -> Mapping[str, tuple[tuple[str, int], ...]]:
         """Root value -> (operator, operand number) of everything that reads bytes of it."""

@@ -42,7 +42,7 @@ def live_bytes(placement: Placement, packing: Packing) -> int:
 def _between_runs(placement: Placement, root: str) -> Ints:
     """(runs + 1,): bytes of a root value that are written before a turn and read from it on."""
     graph, runs = placement.graph, len(placement.order.runs)
-    writes = [(op, len(graph.operator[op].inputs) + n) for op, n in graph.writers[root]]
+    writes = [*map(graph.writing, graph.writers[root])]
     reads = list(graph.readers.get(root, ()))
     ends = [_accesses(placement, op, operand) for op, operand in (*writes, *reads)]
     places = distinct(np.concatenate([ranges.ravel() for ranges, _ in ends]))

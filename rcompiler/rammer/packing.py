@@ -108,7 +108,10 @@ class Packing:
         takes ten times as long to find it.
         """
         graph, times = self._stacked.graph, self._stacked.times
-        made, over = ([*map(self._touched, self._writes(root))] for root in (value, other))
+        made, over = (
+            [self._touched(graph.writing(writer)) for writer in graph.writers[root]]
+            for root in (value, other)
+        )
         read = [*map(self._touched, graph.readers.get(value, ()))]
         if not read or len(made) * len(over) * len(read) > _TRIPLES:
             return False
@@ -119,11 +122,6 @@ class Packing:
         low = np.maximum(np.maximum(m[:, None, None, 1], o[:, None, 1]), r[:, 1])
         high = np.minimum(np.minimum(m[:, None, None, 2], o[:, None, 2]), r[:, 2])
         return bool((first[:, :, None] & then & (low < high)).any())
-
-    def _writes(self, root: str) -> list[tuple[str, int]]:
-        """Operators that write a value, and through which of their operands."""
-        graph = self._stacked.graph
-        return [(op, len(graph.operator[op].inputs) + n) for op, n in graph.writers[root]]
 
     def _touched(self, operand: tuple[str, int]) -> tuple[int, int, int]:
         """Row of an operator, and the first byte and the one behind the last that its runs touch

@@ -193,7 +193,7 @@ def check_pair(placement: Placement, one: str, two: str) -> bool:
     graph = placement.graph
 
     def writes(root: str) -> list[Operand]:
-        return [(op, len(graph.operator[op].inputs) + n) for op, n in graph.writers[root]]
+        return [*map(graph.writing, graph.writers[root])]
 
     def reads_before(owner: str, intruder: str) -> bool:
         reads = graph.readers.get(owner, ())
@@ -237,9 +237,9 @@ def check_last_value(placement: Placement, state: str, written: str) -> None:
     """
     graph, times, row = placement.graph, placement.times, placement.row
     for read in graph.readers.get(state, ()):
-        for op, number in graph.writers[written]:
-            write = (op, len(graph.operator[op].inputs) + number)
-            over = (times.ends[row[read[0]]] <= times.starts[row[op]]).all()
+        for writer in graph.writers[written]:
+            write = graph.writing(writer)
+            over = (times.ends[row[read[0]]] <= times.starts[row[write[0]]]).all()
             if not over and not in_place(placement, read, write):
                 _check_last_read(placement, read, write)
 

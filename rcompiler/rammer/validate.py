@@ -157,8 +157,7 @@ def _late_reads(placement: Placement) -> Iterator[tuple[Operand, Operand]]:
             for writer in graph.writers_of(graph.operator[read[0]].inputs[read[1]]):
                 reads[writer].append(read)
         for writer, own in reads.items():
-            write = (writer[0], len(graph.operator[writer[0]].inputs) + writer[1])
-            pairs += [(write, read) for read in own]
+            pairs += [(graph.writing(writer), read) for read in own]
     for low in range(0, len(pairs), _AT_ONCE):
         some = pairs[low : low + _AT_ONCE]
         ends = times.ends[[row[write[0]] for write, _ in some]]
