@@ -65,6 +65,8 @@ def asked(kind: bytes, model: bytes, most_s: float = MOST_S) -> tuple[int, bytes
         if died.status >= 0:  # Python ended it
             raise OSError(f"the worker of the onnx package ended{died.words}") from None
         raise OnnxDied(died) from None
+    except RuntimeError as error:  # no thread can be started, which ends a worker that is late
+        raise OSError(str(error)) from None
 
 
 def serve() -> None:
