@@ -86,21 +86,22 @@ class ModelSource:
         """The model without its large weights, which are read inside of the context alone, see
         `frontend.load.opened`; whole where it is held as that. Raises InvalidModel.
         """
-        data = self.given if self._path is None else self._data
-        if self._proto is not None or not isinstance(data, bytes | None):
-            yield self.proto()
-            return
         from rcompiler.frontend import load
 
-        if data is not None or self._path is None:
-            with load.opened_bytes(data or b"") as proto:
+        data = self.given if self._path is None else self._data
+        if self._proto is None and isinstance(data, bytes):
+            with load.opened_bytes(data) as proto:
                 yield load.load(proto)
-            return
-        with load.opened_file(self._path) as (proto, names, status):
-            if self._opened not in (None, status):
-                raise InvalidModel(f"{self._path}: it was written to since it was read first")
-            self._names, self._opened = tuple(sorted(names)), status
-            yield load.load(proto)
+        elif self._proto is None and self._path is not None:
+            with load.opened_file(self._path) as (proto, names, status):
+                if self._opened not in (None, status):
+                    raise InvalidModel(
+                        f"{self._path}: it was written to since it was read first; read it again"
+                    )
+                self._names, self._opened = tuple(sorted(names)), status
+                yield load.load(proto)
+        else:
+            yield self.proto()
 
     def hold(self, cache: FinishedModels | None) -> None:
         """Read all that `proto` needs: files may change, or go, when this has returned.

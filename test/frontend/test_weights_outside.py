@@ -161,3 +161,8 @@ def test_a_tensor_whose_bytes_do_not_fit_is_named(kept):
     proto.graph.initializer[0].data_type = TensorProto.FLOAT
     with load.opened(kept(proto)) as light, pytest.raises(InvalidModel, match="'w' of dims"):
         load.array_of(light.graph.initializer[0])
+
+
+def test_what_is_no_model_is_named():
+    with pytest.raises(InvalidModel, match="not NoneType"):
+        rcompiler.compile_onnx(None, cache=False)
