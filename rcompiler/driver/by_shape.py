@@ -310,6 +310,8 @@ class ByShape:
             except CompilerError as error:
                 self._settle(error, feeds, instead)
                 continue
+            with self._lock:
+                self.bounds.compiled(bounds)
             ready = self._kept(feeds, made, None, bounds)
             for names in self._guessable:
                 values = tuple(feeds[name].tobytes() for name in names)
@@ -353,6 +355,8 @@ class ByShape:
         else:  # by way of a guess it cannot be
             others = [name for names in instead.values() for name in names]
             if not others:
+                with self._lock:
+                    self.bounds.give_up()
                 raise error
             with self._lock:
                 self.bounds.forget([name for name, values in instead.items() if values])

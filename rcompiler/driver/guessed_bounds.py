@@ -12,9 +12,7 @@ from rcompiler.errors import Gap, RangeError
 
 # Room for elements; for iterations of a loop; for points along an axis of a bin of a region.
 _FIRST, _FIRST_OF = 64, {"Loop": 16, "RoiAlign": 8}
-_FACTOR = (
-    4  # for a loop, which only says how often it could run, with what ends it earlier left out
-)
+_FACTOR = 4  # of a guess for a loop, which says how often it could run if nothing else ended it
 
 
 class GuessedBounds:
@@ -26,11 +24,12 @@ class GuessedBounds:
     """
 
     def __init__(self, given: Mapping[str, int]) -> None:
-        """given: what a caller says himself, which is no guess."""
+        """given: what a caller says, which is no guess."""
         self._given = set(given)
         self._loops: set[str] = set()
         self._found: dict[str, int] = {}  # by calls, of those that were made greater
         self.now: dict[str, int] = {}
+        self._compiled = self.now  # those that there was a program for
 
     @property
     def notes(self) -> Sequence[str]:
@@ -50,8 +49,17 @@ class GuessedBounds:
         first = _FIRST_OF.get(gap.op, _FIRST)
         if gap.op == "Loop":
             self._loops.update(names)
-        self.now = {**self.now, **dict.fromkeys(names, first)}
+        if names:
+            self.now = {**self.now, **dict.fromkeys(names, first)}
         return names
+
+    def compiled(self, guesses: dict[str, int]) -> None:
+        """There is a program for guesses."""
+        self._compiled = guesses
+
+    def give_up(self) -> None:
+        """There is none for the last ones, so that other calls go by those before."""
+        self.now = self._compiled
 
     def forget(self, names: Sequence[str]) -> None:
         """Take guesses back."""

@@ -18,7 +18,7 @@ from speech import letters, text_to_speech
 
 import rcompiler
 from rcompiler.driver import isolate
-from rcompiler.errors import RangeError, RecompiledWarning
+from rcompiler.errors import RangeError, RecompiledWarning, ShapeError
 
 F = np.float32
 
@@ -145,6 +145,15 @@ def test_a_guess_is_made_greater_by_the_call_that_finds_more(compiled):
         "'y' has room for 16384, which is a guess: nothing in the model bounds it, and a call had "
         "9000; bounds={'y': ...} says how many there may be",
     )
+
+
+def test_a_call_for_more_than_there_can_be_leaves_the_others_alone(compiled):
+    made = rcompiler.InferenceSession(steps(), eus=1)
+    agree(steps(), [{"end": np.array(5, F)}], made)
+    with pytest.warns(RecompiledWarning), pytest.raises(ShapeError, match="larger than 64 GiB"):
+        made.run(None, {"end": np.array(1e12, F)})
+    agree(steps(), [{"end": np.array(7, F)}], made)
+    assert compiled[-1] == {"y": 64}
 
 
 def test_what_a_caller_bounds_is_no_guess():
