@@ -99,7 +99,7 @@ def _check(options: argparse.Namespace, source: Source, told: Progress) -> int:
     if not gaps:
         return _check_compilation(options, source, told)
     rows = [
-        (f"{g.kind} {g.node}", g.op, g.detail, g.reason, on_the_command_line(g.remedy))
+        (f"{g.kind} {g.node}", g.op, g.detail, *map(on_the_command_line, (g.reason, g.remedy)))
         for g in gaps
     ]
     table(("where", "op", "types", "reason", "remedy"), rows)

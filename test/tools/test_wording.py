@@ -128,3 +128,11 @@ def test_help_says_where_the_cache_is(capsys, tool_):
     with pytest.raises(SystemExit):
         tool_.main(["--help"])
     assert "RC_CACHE_DIR" in capsys.readouterr().out
+
+
+def test_gaps_name_bounds(tool):
+    save("counting.onnx", [helper.make_node("ConstantOfShape", ["n"], ["y"])],
+         [("n", TensorProto.INT64, [1])], [("y", TensorProto.FLOAT, [None])])  # fmt: skip
+    for more in (["--check"], []):
+        _, out, err = tool(rc_compile.main, "counting.onnx", *more)
+        assert "unless --bounds=y=N does" in out + err and "={" not in out + err

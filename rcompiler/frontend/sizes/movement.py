@@ -27,7 +27,7 @@ from rcompiler.support.extent import (
 )
 
 from .agreement import in_common
-from .numbers import expect_size, inferred, is_computed
+from .numbers import are_sizes, expect_size, inferred, is_computed
 from .rules import (
     Results,
     need_along,
@@ -65,7 +65,11 @@ def _reshaped(ctx: Context, x: Value, sizes: Sequence[Size]) -> Value:
 @rule("Reshape")
 def _reshape(ctx: Context, lower: Lowering) -> Results:
     x = ctx.input(0)
-    told = inferred(ctx, 1) if is_computed(ctx.optional(1)) else None
+    told = None
+    if is_computed(ctx.optional(1)):
+        told = inferred(ctx, 1)
+        if told is None and not are_sizes(ctx, 1):
+            raise ctx.run_time(1)
     wanted, place = (sizes_of(ctx, 1, "shape", []), None) if told is None else told
     if not ctx.attr("allowzero", 0):
         wanted = [x.sizes[i] if d == 0 else d for i, d in enumerate(wanted)]

@@ -206,6 +206,12 @@ def inferred(ctx: Context, index: int) -> tuple[list[Size], int | None] | None:
     return elements, unknown[0]
 
 
+def are_sizes(ctx: Context, index: int) -> bool:
+    """Whether the numbers of an input, which a run computes, are sizes of tensors already."""
+    numbers = numbers_of(ctx.b, ctx.input(index))
+    return numbers is not None and leaves_in(ctx.b, numbers.elements) <= set(ctx.b.number_sizes)
+
+
 def expect_size(ctx: Context, index: int, place: int, size: Size, made: Value) -> None:
     """Note that one number of an input is this size, or -1, where a result is read."""
     b = ctx.b
