@@ -35,9 +35,11 @@ class Case:
         return Case(model, feeds, self.options, self.wished)
 
 
-def case_of(seed: int, targets: Sequence[str] = TARGETS) -> Case:
-    """The case of a seed. Raises Reject: the operator that it wishes for found no place."""
-    maker = Maker(seed)
+def case_of(seed: int, targets: Sequence[str] = TARGETS, liked: str = "") -> Case:
+    """The case of a seed. liked: of its tensors, as of `Maker`. Raises Reject: the operator that it
+    wishes for found no place.
+    """
+    maker = Maker(seed, liked=liked)
     keys = list(catalog.generators())
     wished = keys[seed % len(keys)]  # in turn, so that none is left out
     opsets = catalog.generators()[wished].opsets

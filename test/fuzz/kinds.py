@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from . import graphs, judge
+from . import halves as half_graphs
 from . import large as large_graphs
 from . import quantised as quantised_networks
 from .calls import calls
@@ -39,6 +40,7 @@ KINDS: dict[str, Kind] = {
     "models": models,
     "artifacts": artifacts,
     "sized": sized,
+    "halves": half_graphs.halves,
     "large": large_graphs.large,
     "calls": calls,
     "sweep": sweep,
@@ -47,11 +49,12 @@ KINDS: dict[str, Kind] = {
 OF_GRAPHS: dict[str, tuple[Callable[[int, Sequence[str]], Case], Callable[..., Outcome]]] = {
     "graph": (graphs.case_of, judge.judge),
     "quantised": (quantised_networks.case_of, quantised_networks.judged),
+    "halves": (half_graphs.case_of, judge.judge),
     "large": (large_graphs.case_of, judge.judge),
 }
 BYTES = ("models", "artifacts")  # whose mutants are files with other bytes
 # How often each is tried where all are.
 SHARES = {
-    **{"graph": 10, "sized": 1, "quantised": 1, "calls": 2, "large": 1},
+    **{"graph": 10, "sized": 1, "quantised": 1, "calls": 1, "halves": 1, "large": 1},
     **{"passes": 2, "schedules": 1, "models": 1, "artifacts": 1},
 }

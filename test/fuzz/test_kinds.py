@@ -1,4 +1,4 @@
-"""The kinds "large" and "calls" make what they say, and see what is wrong."""
+"""The kinds "large", "calls" and "halves" make what they say, and see what is wrong."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fuzz import calls, graphs, kinds, large  # noqa: E402
+from fuzz import calls, graphs, halves, kinds, large  # noqa: E402
 from fuzz.maker import Reject  # noqa: E402
 
 
@@ -80,3 +80,16 @@ def test_state_that_is_not_kept_is_seen(monkeypatch):
 
     monkeypatch.setattr(CompiledModel, "reset", forgets)
     assert calls.calls(seed, ("cpu",), lambda stage: None).status == "wrong"
+
+
+def test_most_inputs_of_halves_are_of_16_bits():
+    types = []
+    for seed in range(60):
+        try:
+            feeds = halves.case_of(seed, ("cpu",)).feeds
+        except Reject:
+            continue
+        types += [array.dtype.name for array in feeds.values()]
+    wanted = [name for name in types if name in ("float16", "bfloat16")]
+    assert {*wanted} == {"float16", "bfloat16"} and len(wanted) > len(types) / 3
+    assert kinds.KINDS["halves"](7, ("cpu",), lambda stage: None).status == "ok"
