@@ -122,6 +122,15 @@ class Scheduler(NamedTuple):
         return str(self.policy) if self.kernels == "auto" else f"{self.policy}-{self.kernels}"
 
 
+def bits_of(precision: str) -> int | None:
+    """Bits that weights of f32 are rounded to; None where they are not.
+
+    Args:
+        precision: as of `compile_onnx`.
+    """
+    return {"w8": 8, "w4": 4}.get(precision)
+
+
 @dataclass(frozen=True)
 class CompileOptions:
     """What a compilation may choose.
@@ -172,7 +181,7 @@ class CompileOptions:
     @property
     def weight_bits(self) -> int | None:
         """Bits of weights, where the precision says some."""
-        return {"w8": 8, "w4": 4}.get(self.precision)
+        return bits_of(self.precision)
 
     def __post_init__(self) -> None:
         for name in ("fusion", "normalise", "machine_code", "or_wave"):

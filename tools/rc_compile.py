@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import CompilerError
+from rcompiler.options import bits_of
 from rcompiler.runtime.deferred import Constant, whole
 from rcompiler.support import lookups, stage_arrays
 from rcompiler.tools._command import Command
@@ -73,8 +74,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.emit:
         text = model.stage(options.emit)
         if str(target) != "-":
-            schedule = options.emit in ("vdevice", "schedule")
-            write_arrays(target, model.constants() if schedule else _whole(arrays, text))
+            write_arrays(target, _named(options, source, model, text, arrays))
         _write_text(str(target), text)
     else:
         model.save(target)
@@ -185,8 +185,8 @@ def _write_text(target: str, text: str) -> None:
 
 @contextmanager
 def _arrays_of(options: argparse.Namespace, target: Path) -> Iterator[dict[str, Constant]]:
-    """What the texts of the stage that is emitted to a file name, so that rc-opt can go on from it;
-    there once the model is compiled. A compiled file has it no longer.
+    """What the texts of a stage on the way name, if that is emitted to a file; there once the model
+    is compiled, which it is then also where the cache has it.
     """
     found: dict[str, Constant] = {}
 
@@ -194,15 +194,34 @@ def _arrays_of(options: argparse.Namespace, target: Path) -> Iterator[dict[str, 
         if stage == options.emit:
             found.update(arrays)  # keys are made of the contents
 
-    if options.emit in ("linalg", "rtask", "rkernel") and str(target) != "-":
+    if options.emit in ("rtask", "rkernel") and str(target) != "-":
         with stage_arrays.told(hear):
             yield found
     else:
         yield found
 
 
-def _whole(arrays: Mapping[str, Constant], text: str) -> dict[str, np.ndarray]:
-    """Those of one program, of which the text is."""
+def _named(
+    options: argparse.Namespace,
+    source: Source,
+    model: Any,
+    text: str,
+    arrays: Mapping[str, Constant],
+) -> Mapping[str, np.ndarray]:
+    """What the text of the stage that is emitted names, so that rc-opt and rc-compile can go on
+    from it; a compiled file has no longer what stages before the schedule name.
+
+    arrays: of that stage, of all programs.
+    """
+    from rcompiler.frontend import import_onnx
+
+    if options.emit in ("vdevice", "schedule"):
+        found: Mapping[str, np.ndarray] = model.constants()
+        return found
+    if options.emit == "linalg" and source.proto is not None:
+        bits, chosen = bits_of(options.precision or "f32"), _largest(options, source)
+        limits = bounds_of(options)
+        arrays = import_onnx(source.proto, bits=bits, limits=limits, **chosen).constants
     return {key: whole(array) for key, array in arrays.items() if f"<{key}>" in text}
 
 

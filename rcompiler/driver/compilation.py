@@ -202,7 +202,6 @@ class Compilation:
         self._notes = *imported.notes, *self._of_denormals(imported)
         # as it was parsed: its locations name the rOperators
         self._texts.add("linalg", imported.module_text)
-        stage_arrays.note("linalg", lambda: imported.constants)
         kernel_code.prepare(module)
         return module
 
