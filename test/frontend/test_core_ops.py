@@ -225,6 +225,32 @@ def test_normalisation_with_numbers_for_each_element(run):
     np.testing.assert_allclose(got, wanted, rtol=1e-4)
 
 
+@pytest.mark.parametrize("opset", [1, 6])
+@pytest.mark.parametrize(
+    ("axis", "shape", "seen"),
+    [(1, (3,), (3, 1)), (None, (4,), (4,)), (0, (2, 3), (2, 3, 1))],
+)
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Div", "Pow"])
+def test_the_second_operand_stands_from_an_axis_on_before_opset_7(
+    run, op, axis, shape, seen, opset
+):
+    """By definition: neither onnxruntime nor the reference has the attribute."""
+    random = np.random.default_rng(0)
+    x, y = (random.uniform(1, 2, s).astype("f4") for s in ((2, 3, 4), shape))
+    own = {} if axis is None else {"axis": axis}
+    got, _ = run(op, x, y, opset=opset, broadcast=1, **own)
+    fn = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Pow": np.power}
+    np.testing.assert_allclose(got, fn[op](x, y.reshape(seen)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["And", "Or", "Xor"])
+def test_truths_stand_from_an_axis_on_before_opset_7(run, op):
+    x, y = np.random.default_rng(0).random((2, 3, 4)) < 0.5, np.array([True, False, True])
+    fn = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}[op]
+    got, _ = run(op, x, y, opset=1, broadcast=1, axis=1)
+    np.testing.assert_array_equal(got, fn(x, y[:, None]))
+
+
 @pytest.mark.parametrize("opset", [1, 11])
 def test_axes_without_numbers_say_nothing_where_they_are_an_attribute(opset):
     """As in onnxruntime and in the reference; an operand without numbers names no axis."""
