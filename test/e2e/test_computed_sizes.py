@@ -304,3 +304,17 @@ def test_what_is_likely_is_looked_at():
         assert "ConstantOfShape" in str(error)
     else:
         assert y.size <= 6
+
+
+def test_three_small_numbers_have_a_least_and_a_greatest():
+    """Of a few integers each may be a size: operators of any number of operands, too."""
+    model = text("""
+      g (int64[2] a, int64[2] b, int64[2] c) => (int64[2] y, int64[2] z) {
+        y = Min(a, b, c)
+        z = Max(c, a, b)
+      }
+    """)
+    made = rcompiler.compile_onnx(model, eus=1)
+    given = [np.int64(x) for x in ([3, -4], [2, 9], [7, -8])]
+    y, z = made(*given)
+    assert (y.tolist(), z.tolist()) == ([2, -8], [7, 9])

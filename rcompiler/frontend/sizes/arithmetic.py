@@ -9,7 +9,7 @@ translation: then the numbers are computed at run time, and decide no shape.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -170,12 +170,12 @@ def _equal(a: Size, b: Size) -> bool:
     raise Undecided
 
 
-def _least(a: Size, b: Size) -> Size:
-    return a if a == b or _less(a, b) else b
+def _least(*sizes: Size) -> Size:
+    return reduce(lambda a, b: a if a == b or _less(a, b) else b, sizes)
 
 
-def _greatest(a: Size, b: Size) -> Size:
-    return b if a == b or _less(a, b) else a
+def _greatest(*sizes: Size) -> Size:
+    return reduce(lambda a, b: b if a == b or _less(a, b) else a, sizes)
 
 
 _TABLE.update(
