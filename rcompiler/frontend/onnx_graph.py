@@ -26,7 +26,7 @@ from .packed.packing import Packing
 from .randomness import find_draw
 from .rounded_weights import with_rounded_weights
 from .state import State, check_alike, last, state_of
-from .validity import checked
+from .validity import check_text, checked
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -164,6 +164,7 @@ def translate(
     limits: as for import_onnx. made: makes the interpreter of the model, whose nodes are in order.
     state: inputs and outputs that come behind all others.
     """
+    check_text(model)
     model = checked(in_known_domains(model))
     shapes, values = {} if shapes is None else shapes, {} if values is None else values
     signature.check_given(model, shapes, values)

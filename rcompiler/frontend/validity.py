@@ -23,13 +23,22 @@ _TAKEN_BACK = {"GroupNormalization": range(18, 21), "ThresholdedRelu": range(1, 
 _HIDDEN = "rcompiler.checked"  # the domain in which onnx.checker sees them
 
 
+def check_text(model: ModelProto) -> None:
+    """Names are text: protobuf hands out bytes for a string that is not UTF-8, which some of its
+    ways to read a message raise errors at. Raises InvalidModel.
+    """
+    imports = [*model.opset_import, *(o for f in model.functions for o in f.opset_import)]
+    _refuse_bytes([entry.domain for entry in imports])
+    for graph in (model.graph, *model.functions):
+        _check_text(graph)
+
+
 def checked(model: ModelProto) -> ModelProto:
-    """The model with its nodes in order, after onnx.checker has seen all but the weights.
+    """The model, whose names are text, with its nodes in order, after onnx.checker has seen all but
+    the weights.
 
     Raises InvalidModel, also for cycles. The caller's model is never changed.
     """
-    for graph in (model.graph, *(function for function in model.functions)):
-        _check_text(graph)
     model = _with_one_weight_of_each_name(model)
     order = _order(model.graph)
     if order is not None:
@@ -73,7 +82,6 @@ def check(model: ModelProto) -> None:
 
 
 def _check_text(graph: GraphProto | FunctionProto) -> None:
-    """Names are text: protobuf hands out bytes for a string that is not UTF-8."""
     for node in graph.node:
         texts = [node.name, node.op_type, node.domain, *node.input, *node.output]
         for attribute in node.attribute:
@@ -81,7 +89,9 @@ def _check_text(graph: GraphProto | FunctionProto) -> None:
             for inner in (attribute.g, *attribute.graphs):
                 _check_text(inner)
         _refuse_bytes(texts)
-    if isinstance(graph, GraphProto):
+    if isinstance(graph, FunctionProto):
+        _refuse_bytes([graph.name, graph.domain, *graph.input, *graph.output, *graph.attribute])
+    else:
         _refuse_bytes([graph.name, *(t.name for t in graph.initializer)])
         for value in (*graph.input, *graph.output, *graph.value_info):
             dims = value.type.tensor_type.shape.dim

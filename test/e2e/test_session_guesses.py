@@ -251,10 +251,11 @@ def test_values_where_a_guess_does_not_do():
     assert [model.outputs[0].shape for model in made.programs] == [(4,), (3,)]
 
 
+@pytest.mark.parametrize("transposed", [True, False], ids=["ConvTranspose", "channels"])
 @pytest.mark.filterwarnings("ignore::rcompiler.errors.RecompiledWarning")
-def test_a_network_from_text_to_speech(compiled):
+def test_a_network_from_text_to_speech(transposed, compiled):
     """How long speech is depends on durations that the network computes."""
-    model = text_to_speech(transposed=False).SerializeToString()
+    model = text_to_speech(transposed=transposed).SerializeToString()
     calls = [(1, 12, 1.0), (1, 20, 1.5), (2, 7, 0.7), (1, 12, 4.0), (1, 9, 1.0), (1, 21, 0.8)]
     draws = [letters(*each, seed=seed) for seed, each in enumerate(calls)]
     wanted, made = by_onnxruntime(model), rcompiler.InferenceSession(model, eus=1)

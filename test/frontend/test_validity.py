@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper, parser
 
 import rcompiler
 from rcompiler.errors import InvalidModel
+from rcompiler.frontend import import_onnx
 
 _SHAPE = [2, 4, 3]
 _NODE = helper.make_node
@@ -86,3 +87,16 @@ def test_what_is_wrong_is_refused(wrong: ModelProto, says: str):
     with pytest.raises(rcompiler.CompilerError, match=says) as refused:
         rcompiler.compile_onnx(wrong)
     assert isinstance(refused.value, InvalidModel) or "not translated" in str(refused.value)
+
+
+@pytest.mark.parametrize("where", ["zimport", "znode", "zname", "zlocal", "zbody"])
+def test_names_that_are_no_text_are_refused_before_they_are_read(where):
+    """Of imports, nodes, inputs and functions, each of which some reader of a message stops at."""
+    model = parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 21, "zimport": 1, "zlocal": 1]> '
+        "g (float[4] zname) => (float[4] y) { a = znode.Own(zname) y = zlocal.f(a) }"
+        '<domain: "zlocal", opset_import: ["": 21]> f (zbody) => (b) { b = Relu(zbody) }'
+    )
+    data = model.SerializeToString().replace(where.encode(), b"\xc7" * len(where))
+    with pytest.raises(InvalidModel, match="is not UTF-8 text"):
+        import_onnx(data)
