@@ -273,6 +273,9 @@ class Graph:
 
         Args:
             writer: operator and result number.
+
+        Returns:
+            Operator and operand number.
         """
         return writer[0], len(self.operator[writer[0]].inputs) + writer[1]
 

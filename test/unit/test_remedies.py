@@ -22,7 +22,8 @@ EXTRAS = FACTS["optional-dependencies"]
 # names of dimensions, extents of networks.
 NO_OPTIONS = {
     *("axis", "groups", "image", "is_test", "normalized", "onesided", "signal_ndim"),
-    *("batch", "chipset", "intra_op_num_threads", "mode", "runtime", "seq", "zipmap"),
+    *("batch", "chipset", "intra_op_num_threads", "mode", "optimized_model_filepath", "runtime"),
+    *("seq", "zipmap"),
 }
 
 
