@@ -33,22 +33,24 @@ def tensors_used(op: ir.Operation) -> Iterator[ir.Value]:
 def captures(op: ir.Operation) -> list[ir.Value]:
     """Tensors from outside that the body of `op` uses, in the order of first use."""
     found: dict[ir.Value, None] = {}
-    inside: set[ir.Value] = set()
-
-    def visit(regions: Sequence[ir.Region]) -> None:
-        for region in regions:
-            for block in region.blocks:
-                inside.update(block.arguments)
-                for view in block.operations:
-                    inner = view.operation  # whose lists are made faster than those of the view
-                    if inner.name == "linalg.generic":  # values inside are elements
-                        found.update((v, None) for v in tensors_used(inner) if v not in inside)
-                    else:
-                        for value in inner.operands:
-                            if value not in inside and isinstance(value.type, ir.RankedTensorType):
-                                found.setdefault(value)
-                        visit(inner.regions)
-                    inside.update(inner.results)
-
-    visit(op.regions)
+    _note_captures(op.regions, set(), found)
     return list(found)
+
+
+def _note_captures(
+    regions: Sequence[ir.Region], inside: set[ir.Value], found: dict[ir.Value, None]
+) -> None:
+    """inside: what is defined there so far."""
+    for region in regions:
+        for block in region.blocks:
+            inside.update(block.arguments)
+            for view in block.operations:
+                inner = view.operation  # whose lists are made faster than those of the view
+                if inner.name == "linalg.generic":  # values inside are elements
+                    found.update((v, None) for v in tensors_used(inner) if v not in inside)
+                else:
+                    for value in inner.operands:
+                        if value not in inside and isinstance(value.type, ir.RankedTensorType):
+                            found.setdefault(value)
+                    _note_captures(inner.regions, inside, found)
+                inside.update(inner.results)

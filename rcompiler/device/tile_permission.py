@@ -12,6 +12,8 @@ import os
 import platform
 import sys
 
+from rcompiler.support.libc import libc
+
 _SYS_ARCH_PRCTL = 158  # of x86-64
 _GET_SUPPORTED, _REQUEST = 0x1021, 0x1023
 _TILE_DATA = 18  # the component of the state
@@ -34,7 +36,7 @@ def _arch_prctl(code: int, argument: int) -> int:
     """The error number of the system call, 0 if there was none."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return 38  # ENOSYS
-    call = ctypes.CDLL(None, use_errno=True).syscall
+    call = libc().syscall
     call.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_ulong]
     call.restype = ctypes.c_long
     return ctypes.get_errno() if call(_SYS_ARCH_PRCTL, code, argument) else 0

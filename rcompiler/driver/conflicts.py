@@ -50,7 +50,7 @@ def of_targets(targets: Sequence[str], tune: Tune) -> None:
 
 def of_denormals(targets: Sequence[str], denormals: Denormals) -> None:
     """What has no such switch."""
-    if denormals == "zero" and any(target_device(target).kind != "cpu" for target in targets):
+    if denormals == "zero" and any(not target_device(target).is_cpu for target in targets):
         raise CompilerError(
             f"denormals={denormals!r} is for CPUs: GPUs take no longer with denormal numbers than "
             "with others; leave it out"

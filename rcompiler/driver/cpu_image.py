@@ -31,10 +31,10 @@ class CpuGeneration:
         """module: says which device the kernels are for. tile: the passes that make the bodies of
         rKernels those of one rTask, where they are not yet.
         """
-        self._objects = Objects(target, cache=cache)
+        objects = self._objects = Objects(target, cache=cache)
         device, stages = attribute_of(module.operation), [("llvm", VdeviceToCpu())]
         self._codes = KernelCodes(
-            device, stages, lambda name, code: self._objects.add(name, code.llvm_ir), tile=tile
+            device, stages, lambda name, code: objects.add(name, code.llvm_ir), tile=tile
         )
         self._tiles = bool(tile)
 

@@ -109,8 +109,15 @@ class KernelCodes:
         self._made_here: dict[str, ir.Module] = {}
         self._kernels = self._ops = 0  # that the other process may make, and in their bodies
         self._is_helped = can_help()
-        self._tell = done
-        self._work: SharedWork[KernelCode] = SharedWork(_WORKERS, _read, self._done)
+        codes, questions = self._codes, self._questions
+
+        def keep(name: str, code: KernelCode) -> None:
+            codes[name] = code
+            _MADE.put(hashlib.sha256(questions[name]).hexdigest(), code, code.size)
+            done(name, code)
+
+        # not a method: the IR that this object has would stay until a collector looks for cycles
+        self._work: SharedWork[KernelCode] = SharedWork(_WORKERS, _read, keep)
 
     def begun(self) -> AbstractContextManager[None]:
         """Inside of the context the other process makes code, if there is enough to make."""
@@ -172,11 +179,6 @@ class KernelCodes:
     def _keep(self, tiled: ir.Module) -> None:
         """A kernel that was made in this process need not be parsed."""
         self._made_here[string(tiled.body.operations[0].operation, "sym_name")] = copy_module(tiled)
-
-    def _done(self, name: str, code: KernelCode) -> None:
-        self._codes[name] = code
-        _MADE.put(hashlib.sha256(self._questions[name]).hexdigest(), code, code.size)
-        self._tell(name, code)
 
 
 class _Generator:

@@ -115,7 +115,7 @@ class Arithmetic:
         self.head: list[str] = []
         self.lines: list[str] = []
         self._count = 0
-        self._constants: dict[tuple[str, str], Scalar] = {}
+        self._constants: dict[tuple[str, str], str] = {}  # names by text and type
 
     # -- emission ---------------------------------------------------------------------------
     def fresh(self, prefix: str = "") -> str:
@@ -132,13 +132,12 @@ class Arithmetic:
     def const(self, value: Number | np.generic, dtype: str) -> Scalar:
         """A constant of the given element type (small types: their stored byte)."""
         key = (literal(value, dtype), dtypes.mlir_type(dtype))
-        found = self._constants.get(key)
-        if found is None:
-            name = self.fresh("c")
+        name = self._constants.get(key)
+        if name is None:
+            name = self._constants[key] = self.fresh("c")
             text = key[0] if key[1] == "i1" else f"{key[0]} : {key[1]}"
             self.head.append(f"{name} = arith.constant {text}")
-            found = self._constants[key] = Scalar(self, name, dtype)
-        return found if found.dtype == dtype else Scalar(self, found.name, dtype)
+        return Scalar(self, name, dtype)
 
     def as_type(self, scalar: Scalar, dtype: str) -> Scalar:
         """The same bits under another name of the same width (``uint8`` as ``int8``)."""

@@ -85,13 +85,6 @@ class _Walk:
         """least: lanes of a vector, of which channels that are blocked fill more than half."""
         self.layouts = Layouts(lanes)
         self.rules = Rules(self.layouts, least)
-        self.handlers = {
-            "tensor.pad": self._pad,
-            "tensor.concat": self._concat,
-            "tensor.extract_slice": self._slice,
-            "tensor.expand_shape": self._reshape,
-            "tensor.collapse_shape": self._reshape,
-        }
 
     def run(self, block: ir.Block) -> None:
         for op in ops_of(block):
@@ -121,13 +114,14 @@ class _Walk:
             if folded is not None:
                 self._fold(Generic(op), *folded)
             return folded is not None
-        if op.name not in self.handlers:
+        move = _MOVED.get(op.name)
+        if move is None:
             return False
         blocked = self.layouts.blocked
         form = next((blocked[v] for v in op.operands if v in blocked), None)
         if form is None or not self.rules.worth_moving(op, form.axis):
             return False
-        self.handlers[op.name](op, form)
+        move(self, op, form)
         return True
 
     # -- ops that keep channels apart ------------------------------------------------------------
@@ -215,6 +209,16 @@ class _Walk:
         assert axis is not None
         new = reshape(form.value, self.layouts.shape(op.results[0], axis))
         self.layouts.define(op.results[0], new, axis, form.padding)
+
+
+# Of ops that move channels: a table of methods that an object had would be a cycle, which keeps IR.
+_MOVED = {
+    "tensor.pad": _Walk._pad,
+    "tensor.concat": _Walk._concat,
+    "tensor.extract_slice": _Walk._slice,
+    "tensor.expand_shape": _Walk._reshape,
+    "tensor.collapse_shape": _Walk._reshape,
+}
 
 
 def _real_lanes(channels: int, lanes: int) -> ir.Value:

@@ -18,6 +18,7 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 from rcompiler.errors import ArtifactError, DeviceError
@@ -180,7 +181,9 @@ class LoadedImage:
         return self.base + offset
 
 
+@cache
 def _external(name: str) -> int:
+    """The address of a function of a library of the system."""
     library = EXTERNALS[name]
     try:
         address = ctypes.cast(getattr(ctypes.CDLL(library), name), ctypes.c_void_p).value

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import DeviceError
+from rcompiler.support.libc import libc
 
 ALIGNMENT = 64
 _HUGE = 2 << 20  # bytes of a huge page
@@ -65,18 +66,17 @@ def map_file(place: np.ndarray, content: np.ndarray, file: int, offset: int) -> 
     last = max(first, (start + place.size) // page * page - start)
     if (start - offset) % page or first == last or content.size != place.size:
         return slice(0, 0)
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
+    libc().mmap.restype = ctypes.c_void_p
     flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE | _MAP_FIXED
     where, size = ctypes.c_void_p(start + first), ctypes.c_size_t(last - first)
     begin = ctypes.c_long(offset + first)
-    if libc.mmap(where, size, mmap.PROT_READ, flags, file, begin) != start + first:
+    if libc().mmap(where, size, mmap.PROT_READ, flags, file, begin) != start + first:
         raise DeviceError(
             f"weights of the model: the system refuses to map {last - first} bytes of its file "
             f"({os.strerror(ctypes.get_errno())}); load it with more address space (ulimit -v)"
         )
     # they are mapped twice, and would be counted twice
-    libc.madvise(ctypes.c_void_p(address(content) + first), size, mmap.MADV_DONTNEED)
+    libc().madvise(ctypes.c_void_p(address(content) + first), size, mmap.MADV_DONTNEED)
     return slice(first, last)
 
 
@@ -96,11 +96,10 @@ def give_back_freed() -> None:
     """Give back to the system what is free in the heap, where that is much: glibc keeps what was
     freed between others, and weights of models are.
     """
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallinfo2"):
-        libc.mallinfo2.restype = _HeapState
-        if libc.mallinfo2().fordblks >= _MUCH:
-            libc.malloc_trim(ctypes.c_size_t(0))
+    if hasattr(libc(), "mallinfo2"):
+        libc().mallinfo2.restype = _HeapState
+        if libc().mallinfo2().fordblks >= _MUCH:
+            libc().malloc_trim(ctypes.c_size_t(0))
 
 
 def sealed(array: np.ndarray) -> np.ndarray:
@@ -125,8 +124,7 @@ def set_protection(start: int, size: int, protection: int, what: str, remedy: st
     Raises:
         DeviceError: the system refuses it.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if size and libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), protection):
+    if size and libc().mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), protection):
         raise DeviceError(f"{what} ({os.strerror(ctypes.get_errno())}); {remedy}")
 
 

@@ -12,7 +12,9 @@ import ctypes
 import resource
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from rcompiler.support.libc import libc
 
 _T = TypeVar("_T")
 
@@ -58,14 +60,14 @@ def _stack_bytes() -> int:
     if threading.current_thread() is threading.main_thread():
         limit, _ = resource.getrlimit(resource.RLIMIT_STACK)  # which it grows up to
         return limit if limit != resource.RLIM_INFINITY else _AMPLE
-    libc: Any = ctypes.CDLL(None)
+    system = libc()
     attributes = ctypes.create_string_buffer(_ATTRIBUTES)
-    libc.pthread_self.restype = ctypes.c_void_p
-    if libc.pthread_getattr_np(ctypes.c_void_p(libc.pthread_self()), attributes):
+    system.pthread_self.restype = ctypes.c_void_p
+    if system.pthread_getattr_np(ctypes.c_void_p(system.pthread_self()), attributes):
         return _AMPLE  # a system that does not say
     size = ctypes.c_size_t()
-    libc.pthread_attr_getstacksize(attributes, ctypes.byref(size))
-    libc.pthread_attr_destroy(attributes)
+    system.pthread_attr_getstacksize(attributes, ctypes.byref(size))
+    system.pthread_attr_destroy(attributes)
     return size.value
 
 

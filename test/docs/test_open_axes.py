@@ -22,7 +22,9 @@ def rows():
 def test_each_operator_is_in_one_row():
     named = [name for names, _ in rows() for name in names]
     control_flow = {name for name in control.names() if not _OF_SEQUENCES.search(name)}
-    known = {name for name, _ in [*registry.names(), *rules.names()]} | control_flow
+    # a block of the documents registers one of com.example, where the same process runs it first
+    there = {name for name, domain in registry.names() if domain != "com.example"}
+    known = there | {name for name, _ in rules.names()} | control_flow
     assert sorted(named) == sorted(known)
 
 

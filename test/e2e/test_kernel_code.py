@@ -31,9 +31,9 @@ def asked(monkeypatch):
     found = []
     ask = Worker.ask
 
-    def noted(self, question):
+    def noted(self, question, *rest):
         found.append(self._module)
-        return ask(self, question)
+        return ask(self, question, *rest)
 
     monkeypatch.setattr(Worker, "ask", noted)
     return found
@@ -79,7 +79,7 @@ def test_what_the_other_process_does_not_make_is_made_here(proto, tmp_path, monk
     monkeypatch.setattr(workers, "usable_cpus", lambda: 2)
     ask, count = Worker.ask, 0
 
-    def fails(self, question):
+    def fails(self, question, *rest):
         nonlocal count
         if self._module == "rcompiler.driver.kernel_code":
             count += 1
@@ -87,7 +87,7 @@ def test_what_the_other_process_does_not_make_is_made_here(proto, tmp_path, monk
                 self.kill()
                 raise WorkerDied(-9, "")
             return 1, b"cannot"
-        return ask(self, question)
+        return ask(self, question, *rest)
 
     monkeypatch.setattr(Worker, "ask", fails)
     assert compiled(proto, tmp_path) == expected
@@ -126,9 +126,9 @@ def test_what_was_made_before_is_not_asked_of_the_other_process(tmp_path, monkey
     monkeypatch.setattr(kernel_code, "_WORTH_A_PROCESS", 1)
     monkeypatch.setattr(workers, "usable_cpus", lambda: 2)
     first = compiled(proto, tmp_path)
-    count = len(asked)
+    asked.clear()
     assert compiled(proto, tmp_path) == first
-    assert len(asked) == count
+    assert {*asked} <= {"rcompiler.support.onnx_worker"}  # which sees each model
 
 
 _KERNEL = """"rtask.kernel"() ({

@@ -51,6 +51,38 @@ def test_compilations_leave_nothing_behind():
     assert int(done.stdout) < COMPILATIONS * MOST_BYTES
 
 
+_CYCLES = """
+import gc
+from collections import Counter
+from onnx import parser
+import rcompiler
+
+model = parser.parse_model(
+    '<ir_version: 10, opset_import: ["": 21]> g (float[8,16] x) => (float[8,16] y) '
+    '{ a = Exp(x) b = Softmax(a) c = Add(b, x) y = Tanh(c) }'
+)
+for _ in range(2):
+    rcompiler.compile_onnx(model, eus=1, cache=False, device="default").close()
+gc.collect()
+gc.disable()
+rcompiler.compile_onnx(model, eus=1, cache=False, device="default").close()
+gc.set_debug(gc.DEBUG_SAVEALL)
+gc.collect()
+kinds = Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.garbage)
+print(*(kind for kind in kinds if kind.startswith(("rcompiler.", "torch_mlir.", "ctypes.CDLL"))))
+"""
+
+
+def test_a_compilation_is_gone_when_it_ends():
+    """Nothing of it is in a cycle: IR and weights would stay until the collector looks for them,
+    which it does after so many objects, whatever the memory behind them.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", _CYCLES], capture_output=True, text=True, timeout=600
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
 # Compiles a small model, then one of 25 layers of 4 MiB, and prints how many times the bytes of its
 # weights the second needed more memory: at most, and when it was there.
 _PEAK = """

@@ -24,9 +24,12 @@ NEEDED = {
         "loading",
         "model",
         "model_views",
+        "libc",
         "packed_names",
+        "random_keys",
         "report",
         "runtime",
+        "this_process",
     ),  # installed: says what is not here
 }
 STAGES = ("linalg", "rtask", "rkernel", "vdevice", "llvm", "asm")

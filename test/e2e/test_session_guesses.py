@@ -226,7 +226,8 @@ def test_calls_from_several_threads_find_more():
     for thread in threads:
         thread.join()
     assert not wrong
-    assert made.programs[-1].outputs[0].shape == (1024,)
+    # by 300 it may have become 512 before 500 was looked at, which then fits
+    assert max(model.outputs[0].shape for model in made.programs) in ((512,), (1024,))
 
 
 @pytest.mark.filterwarnings("ignore::rcompiler.errors.RecompiledWarning")

@@ -192,6 +192,7 @@ OTHER = {
     "tune_budget": 2.0,
     "roots": "direct",
     "precision": "w8",
+    "denormals": "zero",
     "machine_code": False,
     "deterministic": False,
 }

@@ -16,7 +16,7 @@ FAULTS = (
     ),
     Fault(
         "frontend-resize-behind-the-end",
-        "frontend/ops/resize.py",
+        "frontend/ops/resize_axes.py",
         "np.where((at < 0) | (at >= a.size), 0.0, weight)",
         "np.where((at < 0) | (at > a.size), 0.0, weight)",
         "frontend/test_core_ops.py::test_cubic_weights_of_what_is_outside_are_left_out",

@@ -30,6 +30,7 @@ ABSENT = {
         "driver.model_source",
         "driver.warm_start",
         "frontend.load",
+        "frontend.randomness",
     ),
     *("emulator.driver", "profiler.storage", "rammer.timeline"),
     *("tools._debug_nodes", "tools._given_up", "tools._judge", "tools.models"),

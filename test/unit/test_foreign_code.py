@@ -39,7 +39,6 @@ SITES = {
     "codegen/emit.py": {"parse_assembly": WORKER},
     "codegen/llvm_ir.py": {"Module.parse": OURS},
     "codegen/translation.py": {"PyDLL": CODE},
-    "device/tile_permission.py": {"CDLL": CODE},
     "driver/from_schedule.py": {"Module.parse": APART},
     "driver/gpu_image.py": {"Attribute.parse": OURS, "Module.parse": OURS},
     "driver/kernel_code.py": {"Attribute.parse": OURS, "Module.parse": OURS},
@@ -82,8 +81,7 @@ SITES = {
     "profiler/gpu_bench_text.py": {"Module.parse": OURS},
     "profiler/profile.py": {"Module.parse": OURS},
     "runtime/image.py": {"CDLL": CODE},
-    "runtime/memory.py": {"CDLL": CODE},
-    "support/ample_stack.py": {"CDLL": CODE},
+    "support/libc.py": {"CDLL": CODE},
     "support/onnx_worker.py": {
         "FromString": WORKER,
         "get_context_dependent_function_with_opset_version": WORKER,

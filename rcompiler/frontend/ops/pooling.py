@@ -193,7 +193,7 @@ def _taps_there(
     the image begins.
     """
     kernel, dilation = w.kernel[i], w.dilations[i]
-    low, high = (-w.low[i], w.high[i]) if with_padding else (0, 0)
+    low, high = _counted(w, i, with_padding)
 
     def body(s: Body, size: Scalar, *moved: Scalar) -> Scalar:
         start = s.index(0) * w.strides[i] - w.low[i]
@@ -212,11 +212,16 @@ def _taps_there(
     return b.tabulate([w.sizes[i]], "int64", body, *reads)
 
 
+def _counted(w: Windows, i: int, with_padding: bool) -> tuple[int, int]:
+    """Where what counts for the average begins, and how far behind the image it ends."""
+    return (-w.low[i], w.high[i]) if with_padding else (0, 0)
+
+
 def _taps_inside(w: Windows, i: int, with_padding: bool) -> np.ndarray:
     """How many taps of each window along dimension ``i`` count for the average."""
     taps = np.arange(w.kernel[i]) * w.dilations[i]
     at = np.arange(w.sizes[i])[:, None] * w.strides[i] + taps - w.low[i]
-    low, high = (-w.low[i], w.high[i]) if with_padding else (0, 0)
+    low, high = _counted(w, i, with_padding)
     return ((at >= low) & (at < w.extent[i] + high)).sum(1)
 
 
