@@ -22,3 +22,10 @@ def saved(model, tmp_path):
     """The file of `model`, which a test may damage."""
     model.save(tmp_path / "m.rcx")
     return tmp_path / "m.rcx"
+
+
+@pytest.fixture
+def shared_cache(tmp_path_factory, monkeypatch):
+    """A cache folder for the whole run, and tiles that no measurement decides."""
+    monkeypatch.setenv("RC_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setenv("RC_DEVICE", "default")

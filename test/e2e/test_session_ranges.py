@@ -23,10 +23,7 @@ PRODUCT = """
 W = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("RC_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
-    monkeypatch.setenv("RC_DEVICE", "default")
+pytestmark = pytest.mark.usefixtures("shared_cache")
 
 
 @pytest.fixture

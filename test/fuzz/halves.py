@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import graphs, judge
+from . import graphs
 from .graphs import Case
-from .judge import Outcome, Report
-from .maker import Reject
 
 _KINDS = "float16", "float16", "bfloat16"
 
@@ -15,13 +13,3 @@ _KINDS = "float16", "float16", "bfloat16"
 def case_of(seed: int, targets: Sequence[str] = graphs.TARGETS) -> Case:
     """The case of a seed. Raises Reject: the operator that it wishes for found no place."""
     return graphs.case_of(seed, targets, _KINDS[seed % len(_KINDS)])
-
-
-def halves(seed: int, targets: Sequence[str], report: Report) -> Outcome:
-    """A graph of 16 bits, compiled and judged."""
-    report("generate")
-    try:
-        case = case_of(seed, targets)
-    except Reject:
-        return Outcome("no graph")
-    return judge.judge(case, report)

@@ -22,31 +22,38 @@ from .sweep import sweep
 Kind = Callable[[int, Sequence[str], Report], Outcome]
 
 
-def graph(seed: int, targets: Sequence[str], report: Report) -> Outcome:
-    """A random valid graph, compiled and judged."""
-    report("generate")
-    try:
-        case = graphs.case_of(seed, targets)
-    except Reject:
-        return Outcome("no graph")
-    return judge.judge(case, report)
+CaseOf = Callable[[int, Sequence[str]], Case]
+
+
+def _judged(case_of: CaseOf) -> Kind:
+    """Random valid graphs, compiled and judged. case_of: the case of a seed; raises Reject."""
+
+    def kind(seed: int, targets: Sequence[str], report: Report) -> Outcome:
+        report("generate")
+        try:
+            case = case_of(seed, targets)
+        except Reject:
+            return Outcome("no graph")
+        return judge.judge(case, report)
+
+    return kind
 
 
 KINDS: dict[str, Kind] = {
-    "graph": graph,
+    "graph": _judged(graphs.case_of),
     "quantised": quantised_networks.quantised,
     "passes": passes,
     "schedules": schedules,
     "models": models,
     "artifacts": artifacts,
     "sized": sized,
-    "halves": half_graphs.halves,
-    "large": large_graphs.large,
+    "halves": _judged(half_graphs.case_of),
+    "large": _judged(large_graphs.case_of),
     "calls": calls,
     "sweep": sweep,
 }
 # Those of one graph each, which can be made small: the case of a seed, and the judge of cases.
-OF_GRAPHS: dict[str, tuple[Callable[[int, Sequence[str]], Case], Callable[..., Outcome]]] = {
+OF_GRAPHS: dict[str, tuple[CaseOf, Callable[..., Outcome]]] = {
     "graph": (graphs.case_of, judge.judge),
     "quantised": (quantised_networks.case_of, quantised_networks.judged),
     "halves": (half_graphs.case_of, judge.judge),

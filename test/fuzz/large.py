@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from . import graphs, judge
+from . import graphs
 from .graphs import Case
-from .judge import Outcome, Report
 from .maker import Maker, Reject, Value
 
 _FLAT = ("Neg", "Abs", "Relu", "Sigmoid", "Tanh", "Softsign", "Identity")
@@ -82,13 +81,3 @@ def _sum(g: Maker, x: Value) -> Value:
     width = x.shape[1]
     weights = g.leaf("float32", [width, width], -1 / width, 1 / width, constant=True)
     return g.node("MatMul", [x, weights])[0]
-
-
-def large(seed: int, targets: Sequence[str], report: Report) -> Outcome:
-    """A deep or a wide graph, compiled and judged."""
-    report("generate")
-    try:
-        case = case_of(seed, targets)
-    except Reject:
-        return Outcome("no graph")
-    return judge.judge(case, report)
