@@ -48,7 +48,9 @@ def with_ample_stack(work: Callable[[], _T]) -> _T:
         try:
             thread.start()
         finally:
-            threading.stack_size(before)
+            theirs = threading.stack_size(before)
+            if theirs != _OWN:  # another thread has said a size while this one was starting
+                threading.stack_size(theirs)
     thread.join()
     if raised:
         raise raised[0]

@@ -46,8 +46,8 @@ def interpret_instead(monkeypatch, change=lambda text: text, then=()):
     then: passes that run before.
     """
 
-    def compile_onnx(model, *, shapes, values, cache, target):
-        made = s3_of(model.proto(), shapes, values, target, then)
+    def compile_onnx(model, *, shapes, values, cache, target, bounds=None):
+        made = s3_of(model.proto(), shapes, values, target, then, bounds)
         return replace(made, text=change(made.text))
 
     monkeypatch.setattr(isolate, "compiler", lambda: compile_onnx)

@@ -6,6 +6,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from rcompiler.driver.from_schedule import schedule_artifact
 from rcompiler.errors import CompilerError
 from rcompiler.model import model_of
 from rcompiler.options import checked_cache
+from rcompiler.support.random_keys import set_seed
 
 from . import graphs
 from .judge import Outcome, Report, key_of
@@ -35,7 +37,7 @@ def schedules(seed: int, targets: Sequence[str], report: Report) -> Outcome:
         case = replace(case, options={**case.options, "policy": _policy(seed)})
         report("compile")
         model = compile_onnx(case.model, **case.options)
-        right = [np.asarray(y).tobytes() for y in model(**case.feeds)]
+        right = _bits(model, case, seed)
     except (Reject, CompilerError):
         return Outcome("no graph", tried=0)
     chosen, constants = random.Random(seed), model.constants()
@@ -46,7 +48,7 @@ def schedules(seed: int, targets: Sequence[str], report: Report) -> Outcome:
         try:
             made = model_of(schedule_artifact(mutant, constants, cache=checked_cache(None)))
             report("run")
-            found = [np.asarray(y).tobytes() for y in made(**case.feeds)]
+            found = _bits(made, case, seed)
         except CompilerError:
             continue
         except Exception as error:  # whatever a defect raises
@@ -61,6 +63,12 @@ def schedules(seed: int, targets: Sequence[str], report: Report) -> Outcome:
 
 def _policy(seed: int) -> str:
     return ("rammer", "list", "merge", "bsp", "wave")[seed % 5]
+
+
+def _bits(model: Any, case: graphs.Case, seed: int) -> list[bytes]:
+    """Of the results; random operators draw the same numbers in each program."""
+    set_seed(seed)
+    return [np.asarray(y).tobytes() for y in model(**case.feeds)]
 
 
 def mutated(text: str, chosen: random.Random) -> tuple[str, str]:

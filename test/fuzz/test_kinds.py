@@ -44,6 +44,14 @@ def _nodes(seed):
     return next((len(case.model.graph.node) for case in _cases([seed])), 1 << 20)
 
 
+def test_programs_that_draw_are_compared_with_one_key():
+    """A random operator draws other numbers in each call."""
+    seed = 3734794531
+    drawn = {node.op_type for node in graphs.case_of(seed, ("cpu",)).model.graph.node}
+    assert "RandomNormal" in drawn
+    assert kinds.KINDS["schedules"](seed, ("cpu",), lambda stage: None).status == "ok"
+
+
 @pytest.mark.parametrize("name", calls._WAYS)
 def test_each_way_of_calling_gives_the_same_bits_and_is_told_where_it_does_not(name, monkeypatch):
     seed = 4

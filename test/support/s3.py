@@ -69,12 +69,14 @@ def s3_of(
     values: Mapping[str, np.ndarray] | None = None,
     target: str = "cpu",
     then: Sequence[Element] = (),
+    bounds: Mapping[str, int] | None = None,
 ) -> S3:
     """Stage S3 as `compile_onnx` makes it with the same arguments, by default figures.
 
     then: passes that run behind it. Raises CompilerError for models that are not compiled.
     """
-    imported, options = import_onnx(model, shapes, values), CompileOptions(target)
+    imported = import_onnx(model, shapes, values, limits=bounds)
+    options = CompileOptions(target)
     lowering = Compilation(options, target_device(target), None).lowering(options)
     with parsed(imported.module_text, imported.constants) as module:
         passes = [*lowering.to_rtask(), *lowering.to_rkernel(), *then]
