@@ -27,15 +27,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from torch_mlir import ir
+from torch_mlir import ir, rewrite
+from torch_mlir.dialects import tensor
 
+from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.dialects.task_body import VECTOR_DIM
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.roots import sums_in_parts
-from rcompiler.linalg.values import integers, string
+from rcompiler.linalg.values import integers
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes.ir.operators import ops_in_module
+from rcompiler.passes.ir.patterns import walk
 from rcompiler.passes.tiles.body import (
     Values,
     erase_unused,
@@ -57,40 +59,45 @@ class RollerTileReductions(Pass):
     """Cut the reductions of kernels with `reduction_tile` into parts."""
 
     def run(self, module: ir.Operation) -> None:
-        for op in ops_in_module(module, "rtask.kernel"):
-            if "reduction_tile" not in op.attributes:
-                continue
-            if not is_tiled(op):
-                raise PassFailure(op, "its body is that of a whole operator; run roller-tile-tasks")
-            _cut(op)
-            del op.attributes["reduction_tile"]  # the loops say it now
+        walk(module, {rtask.KernelOp: _cut})
 
 
-def _cut(kernel: ir.Operation) -> None:
-    around, steps = integers(kernel, "reduction_tile")
-    sources = Sources()
-    block = kernel.regions[0].blocks[0]
-    for op in insertions_in(block):
-        if op.operands[0].owner.operation.name == "linalg.fill":
-            continue  # a piece of the result that nothing is added up for
-        root = sums_in_parts(op.operands[0])
+def _cut(kernel: rtask.KernelOp, rewriter: rewrite.PatternRewriter) -> bool | None:
+    """The tiles that a kernel puts into its results, each of them part after part."""
+    op = kernel.operation
+    if "reduction_tile" not in op.attributes:
+        return True
+    if not is_tiled(op):
+        raise PassFailure(op, "its body is that of a whole operator; run roller-tile-tasks")
+    around, steps = integers(op, "reduction_tile")
+    block, sources = op.regions[0].blocks[0], Sources()
+    stored = {tile.results[0] for tile in insertions_in(block)}
+
+    def in_parts(tile: tensor.InsertSliceOp, rewriter: rewrite.PatternRewriter) -> bool | None:
+        if tile.result not in stored or tile.source.owner.name == "linalg.fill":
+            return True  # a piece of the result that nothing is added up for
+        root = sums_in_parts(tile.source)
         if root is None:
-            name = string(kernel, "sym_name")
             raise PassFailure(
-                kernel,
-                f"kernel {name} has a reduction_tile, but its body has no product reduction whose "
-                "sums are results of its own; remove the attribute",
+                op,
+                f"kernel {kernel.sym_name.value} has a reduction_tile, but its body has no product "
+                "reduction whose sums are results of its own; remove the attribute",
             )
         before = ops_in(block)
         try:
-            with ir.InsertionPoint(op), op.location:
-                made = _Parts(sources, kernel, op, root, around, steps).write()
+            with rewriter.ip, tile.location:
+                made = _Parts(sources, op, tile.operation, root, around, steps).write()
         except _NoBoxOfSums:
             for half in reversed([other for other in ops_in(block) if other not in before]):
                 half.erase()
-            continue
-        op.result.replace_all_uses_with(made)
+            return True
+        rewriter.replace_op(tile.operation, [made])
+        return None
+
+    walk(op, {tensor.InsertSliceOp: in_parts})
     erase_unused(ops_in(block))
+    del op.attributes["reduction_tile"]  # the loops say it now
+    return None
 
 
 class _NoBoxOfSums(Exception):

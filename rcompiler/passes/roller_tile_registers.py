@@ -23,13 +23,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from torch_mlir import ir
+from torch_mlir import ir, rewrite
+from torch_mlir.dialects import tensor
 
+from rcompiler.dialects import rtask
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.roots import ops_below
-from rcompiler.linalg.values import STAGE, string
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes.ir.operators import ops_in_module
+from rcompiler.passes.ir.patterns import walk
 from rcompiler.passes.tiles.body import (
     UNTILED,
     Values,
@@ -50,29 +51,41 @@ class RollerTileRegisters(Pass):
     """Make loops over register tiles of the tiles of every rTask."""
 
     def run(self, module: ir.Operation) -> None:
-        for op in ops_in_module(module, "rtask.kernel"):
-            if string(op, "kind") in UNTILED:
-                continue
-            if not is_tiled(op):
-                raise PassFailure(op, "its body is that of a whole operator; run roller-tile-tasks")
-            _tile_kernel(op)
-            _forget_order(op)  # the loops say it now
+        walk(module, {rtask.KernelOp: _tile_kernel})
 
 
-def _tile_kernel(kernel: ir.Operation) -> None:
-    block = kernel.regions[0].blocks[0]
-    sources = Sources()
-    ops = ops_in(block)
-    results = insertions_in(block)
-    for op in ops:
-        if op.name == STAGE:
-            with ir.InsertionPoint(op), op.location:
-                _tile_stage(sources, op)
-            _forget_order(op)
-    for group in _together(sources, results):
-        with ir.InsertionPoint(group[-1]), group[-1].location:
-            _tile_results(sources, group, kernel)
-    erase_unused(ops)
+def _tile_kernel(kernel: rtask.KernelOp, rewriter: rewrite.PatternRewriter) -> bool | None:
+    """Loops in the body of a kernel; another walk, as its patterns share what they know of it."""
+    if kernel.kind.value in UNTILED:
+        return True
+    op = kernel.operation
+    if not is_tiled(op):
+        raise PassFailure(op, "its body is that of a whole operator; run roller-tile-tasks")
+    block, sources = op.regions[0].blocks[0], Sources()
+    insertions = insertions_in(block)
+
+    def tile_stage(stage: rtask.StageOp, rewriter: rewrite.PatternRewriter) -> None:
+        with rewriter.ip, stage.location:
+            _tile_stage(sources, stage.operation)
+        _forget_order(stage.operation)
+
+    walk(op, {rtask.StageOp: tile_stage})
+    groups = {group[-1].result: group for group in _together(sources, insertions)}
+
+    def tile_results(last: tensor.InsertSliceOp, rewriter: rewrite.PatternRewriter) -> bool | None:
+        group = groups.get(last.result)
+        if group is None:
+            return True
+        with rewriter.ip, last.location:
+            made = _tile_results(sources, group, op)
+        for old, new in zip(group, made, strict=True):
+            rewriter.replace_op(old, [new])
+        return None
+
+    walk(op, {tensor.InsertSliceOp: tile_results})
+    erase_unused(ops_in(block))
+    _forget_order(op)  # the loops say it now
+    return None
 
 
 def _forget_order(op: ir.Operation) -> None:
@@ -100,7 +113,7 @@ def _other_result(op: ir.Operation, before: list[ir.Operation]) -> bool:
     return all(op.operands[1] != other.result for other in before)
 
 
-def _tile_results(sources: Sources, ops: list[ir.Operation], kernel: ir.Operation) -> None:
+def _tile_results(sources: Sources, ops: list[ir.Operation], kernel: ir.Operation) -> Values:
     indices = sources.indices
     tiles = [op.operands[0] for op in ops]
     where = sources.box_of(ops[0])
@@ -117,9 +130,7 @@ def _tile_results(sources: Sources, ops: list[ir.Operation], kernel: ir.Operatio
     nest = Nest.of(kernel, indices, where.offsets, sums=sums, periods=apart)
     whole = Box.dense([Linear()] * where.rank, where.sizes)
     outs = [op.operands[1] for op in ops]
-    made = nest.over(nest.tiling.nested(where.rank), whole, outs, leaf)
-    for op, result in zip(ops, made, strict=True):
-        op.result.replace_all_uses_with(result)
+    return nest.over(nest.tiling.nested(where.rank), whole, outs, leaf)
 
 
 def _tile_stage(sources: Sources, op: ir.Operation) -> None:

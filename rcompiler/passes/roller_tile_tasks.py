@@ -25,16 +25,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch_mlir import ir
+from torch_mlir import ir, rewrite
 
+from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.kernelgen.stages import Stage, computed_together, stages_of, walked_dims
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.pieces import Piece, pieces_of
-from rcompiler.linalg.values import STAGE, shape_of, string, yielded
+from rcompiler.linalg.values import STAGE, shape_of, yielded
 from rcompiler.passes import Pass
-from rcompiler.passes.ir.operators import ops_in_module
+from rcompiler.passes.ir.patterns import walk
 from rcompiler.passes.tiles.body import (
     UNTILED,
     Values,
@@ -58,9 +59,15 @@ class RollerTileTasks(Pass):
     """Make the body of every rKernel that of one rTask."""
 
     def run(self, module: ir.Operation) -> None:
-        for op in ops_in_module(module, "rtask.kernel"):
-            if string(op, "kind") not in UNTILED and not is_tiled(op):
-                _TaskBody(op).write()
+        walk(module, {rtask.KernelOp: _tile})
+
+
+def _tile(kernel: rtask.KernelOp, rewriter: rewrite.PatternRewriter) -> bool | None:
+    """The body of one task in place of that of the whole operator."""
+    if kernel.kind.value in UNTILED or is_tiled(kernel.operation):
+        return True
+    _TaskBody(kernel.operation).write()
+    return None
 
 
 @dataclass(frozen=True)
