@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from rcompiler.device.cpu import fitted
 from rcompiler.device.matrix_unit import AMX_BYTES
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.errors import DeviceError, PipelineError
-from rcompiler.passes import Element
+from rcompiler.passes import SHOWN, Element
 from rcompiler.passes.fold_constants import FoldConstants
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.rtask_batch_products import RTaskBatchProducts
@@ -43,6 +44,8 @@ class RcCpu(Lowering):
 
     Of a device with more features than the target has, those of the target count.
     """
+
+    device: Device = field(default_factory=partial(find_device, "cpu"), metadata={SHOWN: "cpu"})
 
     def __post_init__(self) -> None:
         if not self.device.is_cpu:

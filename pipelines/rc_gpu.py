@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
+from rcompiler.device.model import Device
+from rcompiler.device.target import find_device
 from rcompiler.errors import PipelineError
-from rcompiler.passes import Element
+from rcompiler.passes import SHOWN, Element
 from rcompiler.passes.fold_constants import FoldConstants
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.rtask_batch_products import RTaskBatchProducts
@@ -36,6 +39,10 @@ class RcGpu(Lowering):
 
     Factors are rounded to the precision where the matrix units of the device multiply it.
     """
+
+    device: Device = field(
+        default_factory=partial(find_device, "cuda:h200"), metadata={SHOWN: "cuda:h200"}
+    )
 
     def __post_init__(self) -> None:
         if self.device.is_cpu:

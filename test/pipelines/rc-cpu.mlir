@@ -6,7 +6,10 @@
 // RUN: not rc-opt %s -p 'rc-cpu{device=h200}' 2>&1 | filecheck %s --check-prefix=OTHER
 // RUN: not rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json target=h200}' 2>&1 | filecheck %s --check-prefix=TARGET
 // RUN: rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json target=cpu:x86-64}' | filecheck %s --check-prefix=FITTED
+// RUN: rc-opt %s -p rc-cpu | filecheck %s --check-prefix=HOST
 
+// HOST:        module attributes {vdevice.device = {{.*}}kind = "cpu"
+// HOST:        "vdevice.program"
 // CHECK:       module attributes {vdevice.device = {{.*}}target = "cpu:v3"}}
 // CHECK:       "vdevice.program"
 // RTASK:       "rtask.operator"

@@ -1,4 +1,5 @@
 // RUN: rc-opt %s -p 'rc-gpu{device=h200}' | filecheck %s
+// RUN: rc-opt %s -p rc-gpu | filecheck %s
 // RUN: rc-opt %s -p 'rc-gpu{device=h200 to=rtask}' | filecheck %s --check-prefix=RTASK
 // RUN: rc-opt %s -p 'rc-gpu{device=h200 precision=f16}' --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=HALF
 // RUN: rc-opt %s -p 'rc-gpu{device=a100}' --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=BYTES
