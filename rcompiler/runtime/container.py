@@ -15,8 +15,9 @@ against it at every load. For the large one, the weights, sha256 would take most
 on several threads instead, and `full=True` checks the sha256 as well. Both find damage. Neither
 is a signature: a file contains machine code, so load only files that you would also execute.
 
-Files of up to 8 MiB are read into memory. Larger ones are mapped, so that processes share their
-weights: `file_watch` finds out whether such a file was written over.
+Files of up to 8 MiB are read into memory, and so are those that somebody has open for writing.
+Larger ones are mapped, so that processes share their weights: `file_lease` has them copied before
+somebody writes into the file, and `file_watch` finds out where that is not possible.
 
 Who must know that it is one certain file passes its sha256 to `read`. The whole file is then read
 into memory, so that nobody can change it afterwards, and hashed.
@@ -26,7 +27,6 @@ import errno
 import hashlib
 import io
 import json
-import mmap
 import os
 import re
 import secrets
@@ -42,9 +42,10 @@ import numpy as np
 
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import ArtifactError, DeviceError
+from rcompiler.runtime.file_lease import FileLease
 from rcompiler.runtime.file_watch import FileWatch
 from rcompiler.runtime.host_system import require_linux
-from rcompiler.runtime.memory import address, aligned_empty, refusal
+from rcompiler.runtime.memory import address, aligned_empty, map_file, map_whole, refusal
 from rcompiler.runtime.untrusted import integer
 
 MAGIC = b"\x93RCX"
@@ -147,6 +148,18 @@ class MappedFile(NamedTuple):
         """Where a part of the mapping begins in the file."""
         return address(part) - self.start
 
+    def map(self, place: np.ndarray, part: np.ndarray) -> slice:
+        """Map pages of the file once more, see `memory.map_file`.
+
+        Args:
+            place: uint8[size] in an `arena`.
+            part: the same bytes of the mapping.
+        """
+        lease = self.watch.lease
+        if lease is None:
+            return map_file(place, part, self.handle, self.offset(part))
+        return lease.map(place, part, self.offset(part))
+
 
 def read(
     path: Path, full: bool = False, mapped: bool = True, sha256: str | None = None
@@ -177,8 +190,8 @@ def reading(
     require_linux(shown(path))
     with _opened(path) as file:
         watch = FileWatch(path, file.fileno())
-        mapped = mapped and sha256 is None and watch.size > STRONG_UP_TO
-        data = _content(path, file, mapped)
+        mapped = mapped and sha256 is None and watch.size > STRONG_UP_TO and watch.protect()
+        data = _content(path, file, mapped, watch.lease)
         if sha256 is not None:
             _check_pin(path, data, sha256)
         there = MappedFile(file.fileno(), address(data), watch) if mapped else None
@@ -230,7 +243,9 @@ def _opened(path: Path) -> Iterator[io.BufferedReader]:
         yield file
 
 
-def _content(path: Path, file: io.BufferedReader, mapped: bool) -> np.ndarray:
+def _content(
+    path: Path, file: io.BufferedReader, mapped: bool, lease: FileLease | None = None
+) -> np.ndarray:
     with _readable(path):
         status = os.fstat(file.fileno())
         if stat.S_ISDIR(status.st_mode):
@@ -242,9 +257,7 @@ def _content(path: Path, file: io.BufferedReader, mapped: bool) -> np.ndarray:
             content = content[: file.readinto(content.data)]
             content.flags.writeable = False
             return content
-        flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE
-        memory = mmap.mmap(file.fileno(), status.st_size, flags=flags, prot=mmap.PROT_READ)
-        return np.frombuffer(memory, np.uint8)
+        return map_whole(file.fileno()) if lease is None else lease.map_whole()
 
 
 @contextmanager

@@ -46,6 +46,12 @@ def ask_for_huge_pages(memory: mmap.mmap) -> None:
         memory.madvise(mmap.MADV_HUGEPAGE)
 
 
+def map_whole(file: int) -> np.ndarray:
+    """uint8[bytes] of an open file that has some, mapped for reading. Raises OSError."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE
+    return np.frombuffer(mmap.mmap(file, 0, flags=flags, prot=mmap.PROT_READ), np.uint8)
+
+
 def map_file(place: np.ndarray, content: np.ndarray, file: int, offset: int) -> slice:
     """Map whole pages of a file in the place of those of an arena: nothing is copied, and all
     processes share them. They can be read only.
@@ -66,18 +72,31 @@ def map_file(place: np.ndarray, content: np.ndarray, file: int, offset: int) -> 
     last = max(first, (start + place.size) // page * page - start)
     if (start - offset) % page or first == last or content.size != place.size:
         return slice(0, 0)
+    map_pages(start + first, last - first, file, offset + first)
+    # they are mapped twice, and would be counted twice
+    dropped = ctypes.c_void_p(address(content) + first)
+    libc().madvise(dropped, ctypes.c_size_t(last - first), mmap.MADV_DONTNEED)
+    return slice(first, last)
+
+
+def map_pages(start: int, size: int, file: int, offset: int) -> None:
+    """Let bytes of an open file lie in the place of whole pages of memory, for reading: threads
+    that read there see what was there, or them.
+
+    Args:
+        start, offset: multiples of the page size.
+
+    Raises:
+        DeviceError: the system refuses it.
+    """
     libc().mmap.restype = ctypes.c_void_p
     flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE | _MAP_FIXED
-    where, size = ctypes.c_void_p(start + first), ctypes.c_size_t(last - first)
-    begin = ctypes.c_long(offset + first)
-    if libc().mmap(where, size, mmap.PROT_READ, flags, file, begin) != start + first:
+    where, length, begin = ctypes.c_void_p(start), ctypes.c_size_t(size), ctypes.c_long(offset)
+    if libc().mmap(where, length, mmap.PROT_READ, flags, file, begin) != start:
         raise DeviceError(
-            f"weights of the model: the system refuses to map {last - first} bytes of its file "
+            f"weights of the model: the system refuses to map {size} bytes of its file "
             f"({os.strerror(ctypes.get_errno())}); load it with more address space (ulimit -v)"
         )
-    # they are mapped twice, and would be counted twice
-    libc().madvise(ctypes.c_void_p(address(content) + first), size, mmap.MADV_DONTNEED)
-    return slice(first, last)
 
 
 class _HeapState(ctypes.Structure):

@@ -22,7 +22,7 @@ from rcompiler.errors import ArtifactError
 from rcompiler.runtime import container, recipes
 from rcompiler.runtime.container import PAGE, MappedFile
 from rcompiler.runtime.deferred import write
-from rcompiler.runtime.memory import ALIGNMENT, arena, map_file, require, sealed
+from rcompiler.runtime.memory import ALIGNMENT, arena, require, sealed
 from rcompiler.runtime.pieces import Pieces
 from rcompiler.runtime.recipes import MOST_GROWTH, MOST_STEPS, Recipe
 from rcompiler.runtime.untrusted import integer, string
@@ -215,7 +215,7 @@ def _fill(place: np.ndarray, kept: np.ndarray, file: MappedFile | None) -> None:
     """Let a run of a file lie at a place: its whole pages are mapped, if it is long."""
     pages = slice(0)
     if file is not None and kept.size >= SHARED:
-        pages = map_file(place, kept, file.handle, file.offset(kept))
+        pages = file.map(place, kept)
     place[: pages.start] = kept[: pages.start]
     place[pages.stop :] = kept[pages.stop :]
 

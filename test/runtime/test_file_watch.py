@@ -3,33 +3,21 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-import small_models as sm
+from mapped_files import X, saved, write_into
 
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.container import STRONG_UP_TO
 from rcompiler.runtime.executable import Executable
-
-X = np.arange(sm.N, dtype=np.float32)
-
-
-def saved(folder: Path, large: bool) -> Path:
-    """A file whose weights are mapped if they are large."""
-    constants = np.zeros(STRONG_UP_TO + 8192 if large else 4 * sm.N, np.uint8)
-    constants[: 4 * sm.N] = sm.WEIGHTS.view(np.uint8)
-    sm.artifact([sm.two_steps(1)], constants=constants).save(folder / "m.rcx")
-    return folder / "m.rcx"
+from rcompiler.runtime.file_watch import FileWatch
 
 
-def write_into(path: Path) -> None:
-    """Other weights, as `cp` leaves them."""
-    with open(path, "r+b") as file:
-        file.seek(-STRONG_UP_TO, os.SEEK_END)
-        file.write(bytes(range(256)) * 16)
+@pytest.fixture(autouse=True)
+def no_lease(monkeypatch):
+    """Files are those of another user."""
+    monkeypatch.setattr(FileWatch, "protect", lambda self: True)
 
 
 @pytest.fixture
@@ -68,7 +56,9 @@ import rcompiler
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.executable import Executable
+from rcompiler.runtime.file_watch import FileWatch
 
+FileWatch.protect = lambda self: True
 model = Executable(Artifact.load(sys.argv[1]), 1)
 x = np.arange(64, dtype=np.float32)
 model(x)

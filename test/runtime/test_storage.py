@@ -19,7 +19,7 @@ from rcompiler.passes.constants.storing import storage_of
 from rcompiler.runtime import memory
 from rcompiler.runtime import storage as storage_module
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.container import PAGE
+from rcompiler.runtime.container import PAGE, MappedFile
 from rcompiler.runtime.deferred import write
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.recipes import Cast, Combine, Derived, Form, Permute, Recipe
@@ -149,7 +149,7 @@ def test_pages_of_weights_that_lie_in_the_file_are_shared_with_it(tmp_path):
 def test_where_no_pages_can_be_mapped_they_are_copied(tmp_path, monkeypatch):
     path = tmp_path / "big.rcx"
     made = big(path)
-    monkeypatch.setattr(storage_module, "map_file", lambda *_: slice(0, 0))
+    monkeypatch.setattr(MappedFile, "map", lambda *_: slice(0))
     assert Artifact.load(path).constants.tobytes() == made.constants.tobytes()
 
 
