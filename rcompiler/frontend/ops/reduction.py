@@ -217,7 +217,7 @@ def _softmax(ctx: Context) -> Value:
 
 
 def _hardmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
-    """1 at the first maximum along the axes."""
+    """1 at the first maximum along the axes, which a NaN is, as in numpy."""
     flat = b.reshape(
         x, [*x.shape[: axes[0]], math.prod(x.shape[a] for a in axes), *x.shape[axes[-1] + 1 :]]
     )
@@ -228,7 +228,7 @@ def _hardmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
 
     def body(s: Body, a: Scalar, m: Scalar, at: Scalar) -> Scalar:
         here = s.cast(s.index(axis), "int64")
-        return s.select(a.eq(m), s.minimum(at, here), at)
+        return s.select(a.eq(m) | s.is_nan(a), s.minimum(at, here), at)
 
     own, write = ", ".join(dims(flat.rank)), ", ".join(f"d{i}" for i in keep)
     kinds = "".join("r" if i == axis else "p" for i in range(flat.rank))
