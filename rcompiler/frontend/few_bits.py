@@ -118,6 +118,16 @@ def unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
     return apart.reshape(*packed.shape[:-1], -1).astype(np.uint8)
 
 
+def bit_fields(packed: np.ndarray, bits: int) -> np.ndarray:
+    """Numbers of 1 to 8 bits that follow each other in the bytes of a row, also from one byte to
+    the next, the lowest bits first: uint8 [.., bytes * 8 // bits].
+    """
+    apart = np.unpackbits(packed, axis=-1, bitorder="little")
+    count = apart.shape[-1] // bits
+    each = apart[..., : count * bits].reshape(*packed.shape[:-1], count, bits)
+    return np.packbits(each, axis=-1, bitorder="little")[..., 0]
+
+
 def packed(numbers: np.ndarray, bits: int) -> np.ndarray:
     """What `unpacked` takes apart: uint8 [.., n] as [.., n * bits / 8]."""
     per_byte = 8 // bits

@@ -24,6 +24,7 @@ from . import (  # noqa: F401  # they register operators
     older,
     products,
     quantised,
+    quantised_experts,
     recurrences,
     standard,
     tokens,

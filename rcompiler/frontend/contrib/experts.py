@@ -4,28 +4,60 @@ that it is routed to.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from .activations import silu
 from .node import Node, Result, operator
 
 _ACTIVATIONS = ("relu", "gelu", "silu", "swiglu", "identity")
+ATTRIBUTES: dict[str, Any] = {  # of all mixtures
+    "activation_alpha": 1.0,
+    "activation_beta": 0.0,
+    "activation_type": "relu",
+    "k": 1,
+    "normalize_routing_weights": 0,
+    "swiglu_fusion": 0,
+    "swiglu_limit": float("inf"),
+    "use_sparse_mixer": 0,
+}
+
+# product(n, x, layer, (experts, columns, depth)): x [experts or 1, tokens, depth] times the weights
+# of a layer "fc1", "fc2" or "fc3" of each expert: [experts, tokens, columns].
+Product = Callable[[Node, str, str, tuple[int, int, int]], str]
 
 
 @operator(
     "MoE",
     "input:T router_probs:T fc1_experts_weights:T fc1_experts_bias:T? fc2_experts_weights:T "
     "fc2_experts_bias:T? fc3_experts_weights:T? fc3_experts_bias:T?",
-    activation_alpha=1.0,
-    activation_beta=0.0,
-    activation_type="relu",
-    k=1,
-    normalize_routing_weights=0,
-    swiglu_fusion=0,
-    swiglu_limit=float("inf"),
-    use_sparse_mixer=0,
+    **ATTRIBUTES,
 )
 def _experts(n: Node) -> Result:
     """Two products with an activation between them, of the `k` experts that a token's logits are
     largest for; swiglu with its two products in one (`swiglu_fusion` 1 and 2), or with a third."""
+    return mixture(n, _product, _shares)
+
+
+def _product(n: Node, x: str, layer: str, shape: tuple[int, int, int]) -> str:
+    n.need_shape(f"{layer}_experts_weights", shape)
+    return n.op("MatMul", x, n.transposed(f"{layer}_experts_weights", 0, 2, 1))
+
+
+def _shares(n: Node, found: str, at: str) -> str:
+    if n.attr("normalize_routing_weights"):
+        return n.op("Softmax", found, axis=1)
+    return n.op("GatherElements", n.op("Softmax", "router_probs", axis=1), at, axis=1)
+
+
+def mixture(n: Node, product: Product, shares: Callable[[Node, str, str], str]) -> str:
+    """The result of a node with the inputs and `ATTRIBUTES` of MoE.
+
+    product: how its weights are multiplied. shares(n, logits, experts): what each of the experts
+    that a token is routed to counts for it, [tokens, k], of their logits and of their numbers.
+
+    Raises UnsupportedOp of a form that is not translated, ShapeError of shapes that do not fit.
+    """
     name, fused = n.attr("activation_type"), n.attr("swiglu_fusion")
     gated = name == "swiglu"
     if n.attr("use_sparse_mixer"):
@@ -43,46 +75,45 @@ def _experts(n: Node) -> Result:
     if len(shape) not in (2, 3) or fused not in (0, 1, 2) or not 1 <= n.attr("k") <= experts:
         raise n.shape_error("input, k and swiglu_fusion do not fit the experts")
     n.need_shape("router_probs", (tokens, experts))
-    n.need_shape("fc1_experts_weights", (experts, hidden, columns))
-    n.need_shape("fc2_experts_weights", (experts, columns, inner))
-    n.need_shape("fc3_experts_weights", (experts, inner, columns))
-    for bias, size in (("fc1", hidden), ("fc2", columns), ("fc3", inner)):
-        n.need_shape(f"{bias}_experts_bias", (experts, size))
+    for layer, size in (("fc1", hidden), ("fc2", columns), ("fc3", inner)):
+        n.need_shape(f"{layer}_experts_bias", (experts, size))
+
+    def layer_of(x: str, layer: str, columns: int, depth: int) -> str:
+        y = product(n, x, layer, (experts, columns, depth))
+        bias = f"{layer}_experts_bias"
+        return n.op("Add", y, n.unsqueezed(bias, 1)) if n.has(bias) else y
+
     rows = n.reshaped("input", 1, tokens, columns)
-    first = _product(n, rows, "fc1")
-    if gated:
-        first = _swiglu(n, first, rows, (experts, tokens, inner))
+    first = layer_of(rows, "fc1", hidden, columns)
+    if gated and not fused:
+        if not n.has("fc3_experts_weights"):
+            raise n.shape_error("'fc3_experts_weights' is missing")
+        first = _swiglu(n, first, layer_of(rows, "fc3", inner, columns))
+    elif gated:
+        first = _swiglu(n, *_halves(n, first, (experts, tokens, inner)))
     elif name == "silu":
         first = silu(n, first)
     elif name == "gelu":
         first = n.op("Gelu", first, approximate="tanh")
     elif name == "relu":
         first = n.op("Relu", first)
-    second = _product(n, first, "fc2")  # [experts, tokens, columns]
-    weights = n.unsqueezed(n.transposed(_routed(n, tokens, experts), 1, 0), 2)
+    second = layer_of(first, "fc2", columns, inner)  # [experts, tokens, columns]
+    weights = n.unsqueezed(n.transposed(_routed(n, shares, tokens, experts), 1, 0), 2)
     total = n.op("ReduceSum", n.op("Mul", second, weights), n.ints(0), keepdims=0)
     return n.reshaped(total, *shape)
 
 
-def _product(n: Node, x: str, name: str) -> str:
-    y = n.op("MatMul", x, n.transposed(f"{name}_experts_weights", 0, 2, 1))
-    bias = f"{name}_experts_bias"
-    return n.op("Add", y, n.unsqueezed(bias, 1)) if n.has(bias) else y
+def _halves(n: Node, both: str, shape: tuple[int, int, int]) -> list[str]:
+    """The gate and what it is multiplied with, of a product of both: in turns, or behind it."""
+    if n.attr("swiglu_fusion") == 2:
+        return n.split(both, -1, shape[2], shape[2])
+    pairs = n.split(n.reshaped(both, *shape, 2), -1, 1, 1)
+    return [n.op("Squeeze", part, n.ints(-1)) for part in pairs]
 
 
-def _swiglu(n: Node, first: str, rows: str, shape: tuple[int, int, int]) -> str:
+def _swiglu(n: Node, gate: str, linear: str) -> str:
     """`gate * sigmoid(alpha * gate) * (linear + beta)`, both clamped by the limit."""
-    fused, kind, limit = n.attr("swiglu_fusion"), n.dtype("input"), n.attr("swiglu_limit")
-    inner = shape[2]
-    if fused == 1:  # in turns
-        pairs = n.split(n.reshaped(first, *shape, 2), -1, 1, 1)
-        gate, linear = (n.op("Squeeze", part, n.ints(-1)) for part in pairs)
-    elif fused == 2:
-        gate, linear = n.split(first, -1, inner, inner)
-    elif n.has("fc3_experts_weights"):
-        gate, linear = first, _product(n, rows, "fc3")
-    else:
-        raise n.shape_error("'fc3_experts_weights' is missing")
+    kind, limit = n.dtype("input"), n.attr("swiglu_limit")
     if limit != float("inf"):
         low, high = n.constant(-limit, kind), n.constant(limit, kind)
         gate, linear = n.op("Clip", gate, "", high), n.op("Clip", linear, low, high)
@@ -91,13 +122,8 @@ def _swiglu(n: Node, first: str, rows: str, shape: tuple[int, int, int]) -> str:
     return n.op("Mul", n.op("Swish", gate, alpha=n.attr("activation_alpha")), linear)
 
 
-def _routed(n: Node, tokens: int, experts: int) -> str:
-    """What each expert counts for each token, [tokens, experts]: its softmax, 0 of others."""
-    kind, count = n.dtype("router_probs"), n.attr("k")
-    found, at = n.ops("TopK", "router_probs", n.ints(count), results=2, axis=1)
-    if n.attr("normalize_routing_weights"):
-        weights = n.op("Softmax", found, axis=1)
-    else:
-        weights = n.op("GatherElements", n.op("Softmax", "router_probs", axis=1), at, axis=1)
-    zeros = n.op("Expand", n.constant(0, kind), n.ints(tokens, experts))
-    return n.op("ScatterElements", zeros, at, weights, axis=1)
+def _routed(n: Node, shares: Callable[[Node, str, str], str], tokens: int, experts: int) -> str:
+    """What each expert counts for each token, [tokens, experts]: 0 of those it is not routed to."""
+    found, at = n.ops("TopK", "router_probs", n.ints(n.attr("k")), results=2, axis=1)
+    zeros = n.op("Expand", n.constant(0, n.dtype("router_probs")), n.ints(tokens, experts))
+    return n.op("ScatterElements", zeros, at, shares(n, found, at), axis=1)
