@@ -310,12 +310,6 @@ REFUSED = [
     ("MultiHeadAttention", [*OWN, *[None] * 5, i32(1)], HEADS_3, "'past_sequence_length' is not"),
     ("GroupQueryAttention", PROMPT, {"num_heads": 4, "kv_num_heads": 3}, "share"),
     ("GroupQueryAttention", PROMPT, {"num_heads": 4}, "'kv_num_heads' is missing"),
-    (
-        "GroupQueryAttention",
-        PROMPT,
-        {"num_heads": 4, "kv_num_heads": 2, "k_quant_type": "PER_TENSOR"},
-        "quantised keys",
-    ),
     ("GroupQueryAttention", PROMPT, {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}, "cos_c"),
     ("RotaryEmbedding", TURNED["positions"][0], {"scale": 2.0}, "scale is not"),
     ("DecoderMaskedMultiHeadAttention", OWN, HEADS_3, "one query is a step"),

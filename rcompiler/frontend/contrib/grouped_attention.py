@@ -10,11 +10,12 @@ import numpy as np
 from .attention import by_heads, scale_of
 from .embedding import following, need_caches, rotated
 from .node import Node, Result, operator
+from .quantised_keys import Numbers, numbers_of
+from .window_cache import Window
 
 # Of buffers, of which what no key counts of is left out: how many parts at most, and keys of one at
 # least. A part takes two operators, so that more of them take more than they save.
 _PARTS, _LEAST_PART = 8, 128
-_QUANTISED = {"k_quant_type": "NONE", "v_quant_type": "NONE", "kv_cache_bit_width": 0}
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,15 @@ class _Extents:
 
 @operator(
     "GroupQueryAttention",
-    "query:T key:T? value:T? past_key:T? past_value:T? seqlens_k:I total_sequence_length:I "
+    "query:T key:T? value:T? past_key:N? past_value:N? seqlens_k:I total_sequence_length:I "
     "cos_cache:T? sin_cache:T? position_ids:M? attention_bias:T? head_sink:T? k_scale:U? "
     "v_scale:U? q_norm_weight:T? k_norm_weight:T? query_seqlens:I?",
     outputs=4,
     causal=1,
     do_rotary=0,
     k_norm_epsilon=0.0,
+    k_quant_type="NONE",
+    kv_cache_bit_width=0,
     kv_num_heads=int,
     local_window_size=-1,
     num_heads=int,
@@ -48,42 +51,52 @@ class _Extents:
     sliding_window_cache=0,
     smooth_softmax=0,
     softcap=0.0,
-    **_QUANTISED,
+    v_quant_type="NONE",
 )
 def _grouped(n: Node) -> Result:
     """With packed or separate inputs, rotation, a window, softcap, sinks, norms of heads, and keys
-    in buffers that `seqlens_k` says the filled part of while the model runs; a total length that is
-    not known while compiling is at most that of `past_key`. A `past_key` of a range of lengths is
-    no buffer: results have the new keys behind. Not with quantised buffers, buffers of a window's
-    length, or `query_seqlens`."""
-    _refuse_forms(n)
+    in buffers that `seqlens_k` says the filled part of while the model runs, as floats or as
+    integers of 8 or 4 bits; a total length that is not known while compiling is at most that of
+    `past_key`. A `past_key` of a range of lengths is no buffer: results have the new keys behind.
+    Buffers of a window's length (`sliding_window_cache`) without `attention_bias`."""
+    if n.attr("qk_output") not in (0, 1, 2) or n.attr("causal") not in (0, 1):
+        raise n.shape_error("qk_output is 0, 1 or 2, causal 0 or 1")
     q, k, v, e = _parts(n)
     before = _before(n, e)
     q, k = _normalised(n, q, k, e)
     if n.attr("do_rotary"):
         q, k = _rotated(n, q, k, before, e)
-    k = by_heads(n, k, e.batch, e.steps, e.shared, e.size)
-    v = by_heads(n, v, e.batch, e.steps, e.shared, e.size)
-    if n.has("past_key"):
-        k, v = (
-            _behind(n, past, new, before, e) for past, new in (("past_key", k), ("past_value", v))
-        )
-    present = [_as_long(n, past, x, e) for past, x in (("past_key", k), ("past_value", v))]
-    if e.seen < e.room:
-        k, v = (n.sliced(x, 2, 0, e.seen) for x in (k, v))
-    y, scores = _attend(n, q, k, v, before, e)
+    new = [by_heads(n, x, e.batch, e.steps, e.shared, e.size) for x in (k, v)]
+    window = _window(n, before, e)
+    first = window.first if window else before  # where the new keys lie in a buffer
+    read, present = [], []
+    for letter, past, x in zip("kv", ("past_key", "past_value"), new, strict=True):
+        numbers = numbers_of(n, letter, past, e.shared, e.size)
+        if n.has(past):
+            x = numbers.stored(n, x, (e.batch, e.shared, e.steps, e.size), n.dtype(past))
+            x = _behind(n, past, x, first, e, numbers)
+        present.append(window.kept(n, x, e.room) if window else _as_long(n, past, x, e))
+        x = numbers.real(n, x, (e.batch, e.shared, e.room, e.size), n.dtype("query"))
+        read.append(n.sliced(x, 2, 0, e.seen) if e.seen < e.room else x)
+    keys, values = read
+    y, scores = _attend(n, q, keys, values, first, e)
     return [y, *present, scores]
 
 
-def _refuse_forms(n: Node) -> None:
-    quantised = any(n.attr(name) != usual for name, usual in _QUANTISED.items())
-    if quantised or n.has("k_scale") or n.has("v_scale"):
-        raise n.refuse("quantised keys are not translated", "Keep them as floats")
-    if n.attr("sliding_window_cache") or n.has("query_seqlens"):
-        what = "sliding_window_cache" if n.attr("sliding_window_cache") else "'query_seqlens'"
-        raise n.refuse(f"{what} is not translated", "Use buffers of the longest sequence")
-    if n.attr("qk_output") not in (0, 1, 2) or n.attr("causal") not in (0, 1):
-        raise n.shape_error("qk_output is 0, 1 or 2, causal 0 or 1")
+def _window(n: Node, before: str, e: _Extents) -> Window | None:
+    """Of buffers of a window's length, None of others."""
+    if not n.attr("sliding_window_cache"):
+        return None
+    if n.has("attention_bias"):
+        reason = "'attention_bias' with sliding_window_cache is not translated"
+        raise n.refuse(reason, "Use buffers of the longest sequence")
+    if not n.has("past_key") or _grows(n) or not n.attr("causal"):
+        raise n.shape_error("sliding_window_cache is of causal attention with 'past_key'")
+    capacity, length = n.shape("past_key")[2], n.attr("local_window_size")
+    if not 0 < length <= capacity:
+        raise n.shape_error(f"a buffer of {capacity} keys holds no window of {length}")
+    total = n.op("Add", n.reshaped(n.cast("seqlens_k", "int64"), e.batch), n.ints(1))
+    return Window.of(n, capacity, length, e.batch, before, total)
 
 
 def _parts(n: Node) -> tuple[str, str, str, _Extents]:
@@ -104,9 +117,11 @@ def _parts(n: Node) -> tuple[str, str, str, _Extents]:
     n.need_shape("total_sequence_length", (), (1,))
     if n.has("past_key") != n.has("past_value"):
         raise n.shape_error("'past_key' and 'past_value' come together")
+    n.need_shape("query_seqlens", (batch,))
     room = n.shape("past_key", 4)[2] if n.has("past_key") else 0
-    for name in ("past_key", "past_value"):
-        n.need_shape(name, (batch, shared, room, size))
+    for letter, name in zip("kv", ("past_key", "past_value"), strict=True):
+        width = numbers_of(n, letter, name, shared, size).width(size)
+        n.need_shape(name, (batch, shared, room, width))
     if _grows(n):
         _need_all_lengths(n, steps)
         room += steps
@@ -114,6 +129,8 @@ def _parts(n: Node) -> tuple[str, str, str, _Extents]:
     known = None if total is None else int(total.reshape(-1)[0])
     if known is not None and known < steps:
         raise n.shape_error(f"{steps} new keys make a total length of {known}")
+    if n.attr("sliding_window_cache"):
+        room, known = room + steps, None  # of the keys before, and the new ones
     room = max(room, steps if known is None else known)
     e = _Extents(batch, steps, heads, shared, size, room, room if known is None else known)
     if n.has("key"):
@@ -126,6 +143,9 @@ def _before(n: Node, e: _Extents) -> str:
     """How many keys each sequence has from earlier calls: int64 [batch]. Of the first call none,
     even where `seqlens_k` says that a sequence is shorter than the others."""
     last = n.reshaped(n.cast("seqlens_k", "int64"), e.batch)
+    if n.has("query_seqlens"):  # how many of the new rows are no padding
+        total = n.op("Add", last, n.ints(1))
+        return n.op("Sub", total, n.cast("query_seqlens", "int64"))
     before = n.op("Sub", last, n.ints(e.steps - 1))
     return n.op("Where", _is_first(n, e), n.ints(0), before)
 
@@ -160,7 +180,9 @@ def _rotated(n: Node, q: str, k: str, before: str, e: _Extents) -> tuple[str, st
     if not 0 < 2 * half <= e.size:
         raise n.shape_error(f"{2 * half} elements of a head of {e.size} are not rotated")
     n.need_shape("position_ids", (e.batch, e.steps))
-    if n.has("position_ids"):  # of the first call only the first one counts
+    if n.has("position_ids") and n.has("query_seqlens"):
+        positions = n.cast("position_ids", "int64")
+    elif n.has("position_ids"):  # of the first call only the first one counts
         following_first = following(n, n.sliced(n.reshaped("position_ids", -1), 0, 0, 1), e.steps)
         given = n.cast("position_ids", "int64")
         positions = n.op("Where", _is_first(n, e), following_first, given)
@@ -198,16 +220,16 @@ def _as_long(n: Node, past: str, x: str, e: _Extents) -> str:
     return n.op("Slice", x, n.ints(0), n.op("Add", length, n.ints(e.steps)), n.ints(2))
 
 
-def _behind(n: Node, past: str, new: str, before: str, e: _Extents) -> str:
+def _behind(n: Node, past: str, new: str, first: str, e: _Extents, numbers: Numbers) -> str:
     """The buffer of earlier keys with the new ones behind those of each sequence."""
     missing = e.room - n.shape(past)[2]
     if _grows(n):
-        empty = np.zeros((e.batch, e.shared, e.room, e.size))
+        empty = np.zeros((e.batch, e.shared, e.room, numbers.width(e.size)))
         longer = n.op("Concat", past, n.constant(empty, n.dtype(past)), axis=2)
         past = n.sliced(longer, 2, 0, e.room)
     elif missing:
         past = n.op("Pad", past, n.ints(0, missing), "", n.ints(2))
-    return n.op("TensorScatter", past, new, before, axis=2)
+    return n.op("TensorScatter", past, new, first, axis=2)
 
 
 @dataclass(frozen=True)
