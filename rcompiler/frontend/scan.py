@@ -1,4 +1,5 @@
-"""Scan: a body that is run once per position of the axes that it scans.
+"""Scan: a body that is run once per position of the axes that it scans, as calls of one function
+(`scan_steps`), or written out.
 
 How many positions there are may be known only at run time. Then the body stands as often as there
 are at most; of a position that is not there nothing is handed on, and its row is not there.
@@ -15,6 +16,7 @@ from .builder import Builder, Value
 from .conditional import Truth, run_under, select
 from .control import MAX_TRIPS, handles, stack
 from .frame import Call, Runner
+from .scan_steps import Scanned, scanned_as_steps
 from .sized import bare
 from .value import SizeAtRunTime
 
@@ -51,6 +53,10 @@ def _scanned(call: Call, inputs: list[Any], directions_name: str) -> list[Any]:
     if trips > MAX_TRIPS or trips == 0:
         reason = f"{trips} iterations; 1 to {MAX_TRIPS} are unrolled"
         raise call.refuse(reason, "Shorten the scanned axis")
+    if not isinstance(size, Extent):
+        whole = Scanned(carried, xs, axes, directions, out_axes, out_directions)
+        if (made := scanned_as_steps(call, whole, trips)) is not None:
+            return made
     scans: list[list[Any]] = [[] for _ in range(outs)]
     if isinstance(size, Extent):
         call.b.at(call.name, call.node.op_type)
