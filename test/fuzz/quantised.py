@@ -21,11 +21,11 @@ from rcompiler.frontend import contrib, dtypes
 from . import evaluate, graphs, judge, references
 from .graphs import Case
 from .judge import Outcome, Report
-from .maker import Reject
-from .quantised_graphs import Network
+from .maker import Maker, Reject
+from .quantised_graphs import Network, Step
 from .quantised_steps import STEPS
 
-_TRIES = 12  # of steps that find no place
+_TRIES = 10  # of steps that find no place
 # How far apart results of f32 are, beside the largest: by the order of sums, and where a number is
 # quantised while a network runs and lies between two bytes.
 _NEAR, _DYNAMIC = 1e-5, 0.02
@@ -48,51 +48,45 @@ def case_of(seed: int, targets: Sequence[str] = ("cpu",)) -> QuantisedCase:
     """The case of a seed. Raises Reject where nothing finds a place in it, or not for a CPU."""
     if not any(target.startswith("cpu") for target in targets):
         raise Reject
-    net = network_of(seed)
-    options = graphs.options_of(net.g, ("cpu",))
-    # other roots round more, and no convolution of bytes takes them
-    options |= {"target": f"cpu:{net.g.pick(HERE)}", "roots": "direct"}
+    net = grown(Network(seed), STEPS, (1, 2, 2, 3, 4))
+    if net.g.chance(0.7):
+        net.real(net.tensor())
+    options = options_of(net.g)
     return QuantisedCase(net.g.model(), net.g.inputs, options, exact=net.exact, open=net.open)
 
 
-def network_of(seed: int) -> Network:
-    """The network of a seed. Raises Reject where nothing finds a place in it."""
-    net = Network(seed)
+def options_of(g: Maker) -> dict[str, Any]:
+    """Random options of a compilation for a level of CPUs."""
+    options = graphs.options_of(g, ("cpu",))
+    # other roots round more, and no convolution of bytes takes them
+    return options | {"target": f"cpu:{g.pick(HERE)}", "roots": "direct"}
+
+
+def grown(net: Network, steps: Mapping[Step, int], counts: Sequence[int]) -> Network:
+    """The network with an input, and about so many steps on it. steps: how often each is taken.
+    Raises Reject where none finds a place."""
     g = net.g
-    shape = g.pick(((1, 3), (1, 8), (2, 5), (1, 64), (1, 17)))
+    shape = g.pick(((1, 3), (1, 8), (2, 5), (1, 64), (1, 17), (1, 26), (1, 52)))
     net.begin(g.pick(((*shape, *[g.int(3, 13)] * 2), (*shape, g.int(4, 24)), (g.int(1, 40), 48))))
-    made = _grown(net, g.pick((1, 2, 2, 3, 4)))
-    if not made:
+    if not _grown(net, steps, g.pick(counts)):
         raise Reject
-    if g.chance(0.7):
-        net.real(net.tensor())
     return net
 
 
-def _grown(net: Network, count: int) -> int:
+def _grown(net: Network, steps: Mapping[Step, int], count: int) -> int:
     """Add steps; how many found a place."""
     done = 0
-    for _ in range(_TRIES):
+    for _ in range(count + _TRIES):
         if done == count:
             break
         mark = net.mark()
         try:
-            (step,) = net.g.random.choices(list(STEPS), list(STEPS.values()))
+            (step,) = net.g.random.choices(list(steps), list(steps.values()))
             step(net)
             done += 1
         except Reject:
             net.back(mark)
     return done
-
-
-def quantised(seed: int, targets: Sequence[str], report: Report) -> Outcome:
-    """A random quantised network, compiled for a level of CPUs and for this one, and judged."""
-    report("generate")
-    try:
-        case = case_of(seed, targets)
-    except Reject:
-        return Outcome("no graph")
-    return judged(case, report)
 
 
 def judged(case: Case, report: Report = lambda stage: None) -> Outcome:

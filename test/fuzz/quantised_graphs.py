@@ -168,3 +168,39 @@ class Network:
     def contributed(self, op: str, inputs: Sequence[Any], kind: str, **attributes: Any) -> Value:
         """The result, of that type, of an operator of onnxruntime's."""
         return self.g.node(op, inputs, domain=contrib.DOMAIN, kind=kind, **attributes)[0]
+
+
+class RealNetwork(Network):
+    """The same in f32, for a quantiser to quantise: a number stands for itself."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.exact, self._linear = False, 0.0
+        self._itself = self.g.fixed(1.0, "float32"), self.g.fixed(0.0, "float32")
+
+    def real(self, tensor: Tensor) -> Value:
+        """The tensor as it is."""
+        return tensor.bytes
+
+    def add(self, value: Value, kind: str = "") -> Tensor:
+        """Let others read a result."""
+        return self.keep(value, *self._itself)
+
+    def add_like(self, value: Value, tensor: Tensor) -> Tensor:
+        """Let others read it."""
+        return self.add(value)
+
+    def weights(self, shape: Sequence[int], axis: int, depth: int, few: bool = False) -> Tensor:
+        """Constants, whose columns are of several sizes."""
+        columns = [d if i == axis else 1 for i, d in enumerate(shape)]
+        spread = self.g.numbers.uniform(0.5, 1.5, columns) * math.sqrt(3 / depth)
+        array = self.g.numbers.uniform(-1, 1, tuple(shape)) * spread
+        return Tensor(self.g.fixed(np.float32(array), "float32"), *self._itself)
+
+    def bias(self, count: int) -> Value:
+        """Of f32."""
+        return self.g.leaf("float32", (count,), -1, 1, constant=True)
+
+    def real_bias(self, bias: Value, x: Tensor, w: Tensor) -> Value:
+        """As it is."""
+        return bias

@@ -11,7 +11,7 @@ import numpy as np
 from .maker import Reject, Value
 from .quantised_graphs import Network, Step, Tensor
 
-_CHANNELS = (1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 32, 33, 40, 64)
+_CHANNELS = (1, 2, 3, 5, 7, 8, 13, 16, 17, 24, 26, 32, 33, 40, 52, 64)
 _MOST = 6000  # elements of a tensor
 _DEEPEST = 900  # products that a result adds up: of more, f32 may not have the sum
 
@@ -376,9 +376,42 @@ def softmax(net: Network) -> None:
     net.either(real, linear, x.bytes.dtype)
 
 
-# How often each is taken.
-STEPS: dict[Step, int] = {
-    conv: 8, matmul: 4, gemm: 3, dynamic: 3, dynamic_conv: 2, binary: 4, concat: 2, max_pool: 1,
-    average_pool: 2, global_average_pool: 1, mean: 1, sigmoid: 1, leaky: 1, curve: 2, bounded: 1,
-    resize: 1, move: 3, softmax: 1,
+def norm(net: Network) -> None:
+    """Of f32, as quantisers leave it."""
+    g, x = net.g, net.tensor(lambda t: len(t.shape) >= 2 and t.shape[-1] > 1)
+    if net.exact or g.opset < 17:
+        raise Reject
+    net.open = True
+    scale, shift = (g.leaf("float32", x.shape[-1:], low, 1.5, True) for low in (0.5, -1.5))
+    net.add(g.node("LayerNormalization", [net.real(x), scale, shift], epsilon=1e-3)[0])
+
+
+def scores(net: Network) -> None:
+    """A product of two tensors that are both computed, as attention has them."""
+    g, x = net.g, net.tensor(lambda t: len(t.shape) >= 2)
+    fitting = [t for t in net.tensors if t.shape[:-2] == x.shape[:-2] and len(t.shape) > 1
+               and t.shape[-1] == x.shape[-1]]  # fmt: skip
+    other = g.pick(fitting)
+    if x.shape[-1] > _DEEPEST or math.prod(x.shape[:-1]) * other.shape[-2] > _MOST:
+        raise Reject
+    last = len(x.shape) - 1
+    perm = [*range(last - 1), last, last - 1]
+    turned = net.add_like(g.node("Transpose", [net.real(other)], perm=perm)[0], other)
+
+    def real() -> Value:
+        return g.node("MatMul", [net.real(x), net.real(turned)])[0]
+
+    def linear(scale: Value, zero: Value) -> Value:
+        return g.node("QLinearMatMul", [*x.numbers, *turned.numbers, scale, zero])[0]
+
+    net.either(real, linear)
+
+
+# How often each is taken of f32 or dequantised bytes ...
+OF_REALS: dict[Step, int] = {
+    conv: 8, matmul: 4, gemm: 3, binary: 4, concat: 2, max_pool: 1, average_pool: 2,
+    global_average_pool: 1, mean: 1, sigmoid: 1, leaky: 1, curve: 2, bounded: 1, resize: 1,
+    move: 3, softmax: 1, norm: 1, scores: 1,
 }  # fmt: skip
+# ... and of quantised tensors.
+STEPS: dict[Step, int] = {**OF_REALS, dynamic: 3, dynamic_conv: 2}

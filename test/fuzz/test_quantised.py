@@ -12,7 +12,7 @@ from onnx import helper
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import rcompiler  # noqa: E402
-from fuzz import contrib_nodes, evaluate, quantised  # noqa: E402
+from fuzz import contrib_nodes, evaluate, kinds, quantised  # noqa: E402
 from fuzz.maker import Reject  # noqa: E402
 from rcompiler.frontend import contrib  # noqa: E402
 
@@ -46,7 +46,7 @@ def test_a_network_is_made_of_its_seed():
 
 
 def test_no_network_is_for_a_gpu():
-    found = quantised.quantised(2, ("cuda:emulated",), lambda stage: None)
+    found = kinds.KINDS["quantised"](2, ("cuda:emulated",), lambda stage: None)
     assert found.status == "no graph"
 
 
