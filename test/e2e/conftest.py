@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import rcompiler
+from rcompiler.driver import isolate
 from rcompiler.tools import models
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
@@ -29,3 +30,19 @@ def shared_cache(tmp_path_factory, monkeypatch):
     """A cache folder for the whole run, and tiles that no measurement decides."""
     monkeypatch.setenv("RC_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.setenv("RC_DEVICE", "default")
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The options of each compilation that a session has asked for in the way of a call."""
+    asked, compiler = [], isolate.compiler
+
+    def counted():
+        def compile_onnx(model, **options):
+            asked.append(options)
+            return compiler()(model, **options)
+
+        return compile_onnx
+
+    monkeypatch.setattr(isolate, "compiler", counted)
+    return asked
