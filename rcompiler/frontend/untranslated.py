@@ -25,7 +25,6 @@ ONNXRUNTIME: dict[str, str] = {
     "AttnLSTM": "a recurrence with an attention in each step: write it as a Scan",
     **dict.fromkeys(("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"), _SEARCH),
     **dict.fromkeys(("BifurcationDetector", "DynamicTimeWarping"), _COUNTED),
-    "GatedDeltaNet": "of its kind LinearAttention is translated: use that",
     "GatherPacked": f"{_BLOB} and GatherBlockQuantized",
     "MatMulFpQ4": _BLOB,
     "MaxpoolWithMask": "onnxruntime says that it is for its own use: use MaxPool",

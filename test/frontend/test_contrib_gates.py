@@ -117,7 +117,7 @@ def test_three_positions_of_a_token(layout: int, interleaved: int, form: str):
 @pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
 @pytest.mark.parametrize("queries, heads", [(2, 2), (4, 2), (2, 4)])
 @pytest.mark.parametrize("by_column", [False, True])
-@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("steps", [1, 3, 70])
 def test_linear_attention(rule: str, queries: int, heads: int, by_column: bool, steps: int):
     size, width = 4, 3
     inputs = [

@@ -20,6 +20,7 @@ from . import (  # noqa: F401  # they register operators
     experts,
     gates,
     grouped_attention,
+    linear_attention,
     normalization,
     older,
     products,

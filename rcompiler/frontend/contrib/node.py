@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from onnx import FunctionProto, NodeProto, helper, numpy_helper
+from onnx import FunctionProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
 from rcompiler.errors import Gap, ShapeError, UnsupportedOp
 from rcompiler.frontend import dtypes
@@ -29,6 +29,7 @@ OPSET = 24  # of the standard operators that bodies are made of
 GapOf = Callable[[str, str], Gap]  # of a reason and a remedy
 Result = str | Sequence[str | None]
 Write = Callable[["Node"], Result]
+StepBody = Callable[[list[str], list[str]], tuple[Sequence[str], Sequence[str]]]
 
 # What a type parameter stands for, by its first letter. One parameter is one type.
 _INDICES = ("int32", "int64")
@@ -127,6 +128,7 @@ class Node:
         self.formals = operator.formals(len(inputs))
         self.given: dict[str, Value] = {}
         self.nodes: list[NodeProto] = []
+        self._count = 0  # of nodes, also of bodies
         self._read_inputs(inputs)
         self.attributes = self._read_attributes()
 
@@ -250,12 +252,45 @@ class Node:
     # -- writing ----------------------------------------------------------------------------
     def ops(self, op: str, *inputs: str, results: int, **attributes: Any) -> list[str]:
         """A node of the standard; the names of its results."""
-        names = [f"{op}_{len(self.nodes)}_{i}" for i in range(results)]
+        names = [f"{op}_{self._count}_{i}" for i in range(results)]
+        self._count += 1
         self.nodes.append(helper.make_node(op, inputs, names, **attributes))
         return names
 
     def op(self, op: str, *inputs: str, **attributes: Any) -> str:
         return self.ops(op, *inputs, results=1, **attributes)[0]
+
+    def scan(
+        self, body: StepBody, carried: Sequence[str], scanned: Sequence[str], dtype: str
+    ) -> list[str]:
+        """Scan along the first axis of ``scanned``: what is carried behind the last position, and
+        the rows that were made. All values are of one type.
+
+        body: makes, of what is carried and of a row of each tensor, what is carried on, and rows.
+        """
+        outside, self.nodes = self.nodes, []
+        given = [
+            [f"{kind}_{self._count}_{k}" for k in range(len(of))]
+            for kind, of in (("carried", carried), ("row", scanned))
+        ]
+        after, made = body(*given)
+        # a result of its own for each, as a name may be given once
+        shown = [self.op("Identity", name) for name in (*after, *made)]
+
+        def infos(names: Sequence[str]) -> list[ValueInfoProto]:
+            kind = dtypes.to_onnx(dtype)
+            return [helper.make_tensor_value_info(name, kind, None) for name in names]
+
+        inside, self.nodes = self.nodes, outside
+        graph = helper.make_graph(inside, "step", infos([*given[0], *given[1]]), infos(shown))
+        return self.ops(
+            "Scan",
+            *carried,
+            *scanned,
+            results=len(shown),
+            body=graph,
+            num_scan_inputs=len(scanned),
+        )
 
     def constant(self, array: Any, dtype: str | None = None) -> str:
         """A constant, of `dtype` where one is given."""
