@@ -30,7 +30,6 @@ ONNXRUNTIME: dict[str, str] = {
     "MaxpoolWithMask": "onnxruntime says that it is for its own use: use MaxPool",
     "MoEGroupRouter": "routing by groups: write it with TopK, and give MoE its result",
     "MurmurHash3": "hashes of bytes: compute them outside of the model",
-    "SparseAttention": "blocks of a mask by rows of indices: use GroupQueryAttention",
     "SparseToDenseMatMul": "sparse tensors: give the matrix as a dense one",
     "Tokenizer": "it makes tokens of text: do that outside of the model, and feed it their numbers",
     **dict.fromkeys(("VarlenCausalConvWithState", "VarlenNGramHashMapping"), _TOKENS),

@@ -27,6 +27,7 @@ from . import (  # noqa: F401  # they register operators
     quantised,
     quantised_experts,
     recurrences,
+    sparse_attention,
     standard,
     tokens,
 )
