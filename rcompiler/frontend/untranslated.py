@@ -28,11 +28,9 @@ ONNXRUNTIME: dict[str, str] = {
     "GatherPacked": f"{_BLOB} and GatherBlockQuantized",
     "MatMulFpQ4": _BLOB,
     "MaxpoolWithMask": "onnxruntime says that it is for its own use: use MaxPool",
-    "MoEGroupRouter": "routing by groups: write it with TopK, and give MoE its result",
-    "MurmurHash3": "hashes of bytes: compute them outside of the model",
     "SparseToDenseMatMul": "sparse tensors: give the matrix as a dense one",
     "Tokenizer": "it makes tokens of text: do that outside of the model, and feed it their numbers",
-    **dict.fromkeys(("VarlenCausalConvWithState", "VarlenNGramHashMapping"), _TOKENS),
+    "VarlenNGramHashMapping": _TOKENS,
     "WordConvEmbedding": "embeddings of the letters of words: write it with Gather and Conv",
 }
 

@@ -161,3 +161,21 @@ def test_weights_that_only_a_call_knows_are_refused():
     model, _ = node_model("QMoE", node(4, 0, False), ["float32"], [0, 1, 2], **how(4, 0))
     with pytest.raises(CompilerError, match="they are taken apart"):
         import_onnx(model)
+
+
+ROUTES = [
+    {"n_group": 4, "topk_group": 2, "top_k": 3},
+    {"n_group": 2, "topk_group": 1, "top_k": 2, "group_topk": 9},
+    {"top_k": 3, "router_sentinel": -50.0},
+]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_groups_of_experts(route: dict):
+    check_node("MoEGroupRouter", [f(2, 5, 8), f(8)], **route)
+
+
+def test_scores_of_all_experts():
+    results = ["", "float32", "float32"]
+    check_node("MoEGroupRouter", [f(5, 8), f(8)], results, top_k=3)
+    check_node("MoEGroupRouter", [f(5, 256), f(8), f(8, 256) * 0.1], results, top_k=3)

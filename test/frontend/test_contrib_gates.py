@@ -169,6 +169,14 @@ def test_hashes(dtype: str, past: bool):
     check_node("NGramHashMapping", inputs, [dtype] * 2, **how)
 
 
+@pytest.mark.parametrize("kind", ["int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize(("positive", "dtype"), [(1, "uint32"), (0, "int32")])
+def test_hashes_of_bytes(kind: str, positive: int, dtype: str):
+    bounds = np.iinfo(kind)
+    numbers = rng.integers(bounds.min, bounds.max, (3, 5), kind, endpoint=True)
+    check_node("MurmurHash3", [numbers], [dtype], positive=positive, seed=5 + positive)
+
+
 @pytest.mark.parametrize("kind", [0, 1])
 def test_four_bits_of_a_table(kind: int):
     packed, largest = rng.integers(0, 256, 6 * 32 // 2).astype(np.uint8), np.abs(f(6 * 32 // 16))
@@ -227,6 +235,7 @@ REFUSED = [
     ("CausalConvWithState", [X, f(3, 1, 4)], {"ndim": 2}, "ndim other than 1"),
     ("MoE", [f(6, 8), f(6, 3), f(3, 5, 8), None, f(3, 8, 5)], {"use_sparse_mixer": 1},
      "use_sparse_mixer"),
+    ("MurmurHash3", [table(2)], {}, "a hash of uint8"),
     ("Inverse", [f(2, 3)], {}, "square matrix"),
 ]  # fmt: skip
 

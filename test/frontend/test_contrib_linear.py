@@ -107,3 +107,25 @@ def test_what_is_not_translated_is_named(inputs: list, attributes: dict, message
     model, _ = node_model("GatedDeltaNet", inputs, [F, F], 99, **attributes)
     with pytest.raises(CompilerError, match=message):
         import_onnx(model)
+
+
+TOKENS_OF = np.int32([0, 1, 4, 9])
+CONV = [
+    {},
+    {"activation": "silu"},
+    {"dilation": 2},
+    {"state_update_capacity": 3, "dilation": 2, "activation": "swish"},
+]
+
+
+@pytest.mark.parametrize("how", CONV)
+@pytest.mark.parametrize("biased", [False, True])
+def test_convolutions_of_tokens_of_several_sequences(biased: bool, how: dict):
+    """One is shorter than what a step reads, of which the rest is in its state."""
+    channels, taps = 6, 4
+    kept = (taps - 1) * how.get("dilation", 1)
+    captured = np.int32([2, 0, 9]) if "state_update_capacity" in how else None
+    inputs = [f(9, channels), f(channels, 1, taps), TOKENS_OF, f(channels) if biased else None]
+    inputs += [f(3, channels, kept), captured]
+    results = [F, F, F] if captured is not None else [F, F]
+    check_node("VarlenCausalConvWithState", inputs, results, **how)

@@ -23,6 +23,7 @@ from . import (  # noqa: F401  # they register operators
     linear_attention,
     normalization,
     older,
+    packed_convolution,
     products,
     quantised,
     quantised_experts,

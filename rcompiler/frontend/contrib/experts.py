@@ -1,9 +1,10 @@
 """Mixtures of experts: every expert works on every token, and a token's result is the sum of those
-that it is routed to.
+that it is routed to; and what routes by groups of experts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -127,3 +128,63 @@ def _routed(n: Node, shares: Callable[[Node, str, str], str], tokens: int, exper
     found, at = n.ops("TopK", "router_probs", n.ints(n.attr("k")), results=2, axis=1)
     zeros = n.op("Expand", n.constant(0, n.dtype("router_probs")), n.ints(tokens, experts))
     return n.op("ScatterElements", zeros, at, shares(n, found, at), axis=1)
+
+
+@operator(
+    "MoEGroupRouter",
+    "logits:T expert_bias:U projection_weight:T?",
+    outputs=3,
+    group_topk=2,
+    n_group=1,
+    router_sentinel=-10000.0,
+    top_k=int,
+    topk_group=1,
+)
+def _router(n: Node) -> Result:
+    """Logits for MoE of the experts with the largest sigmoids plus bias, of the groups whose
+    largest ones have the largest sums, and `router_sentinel` for others; or, as results 1 and 2,
+    those sums of all experts and their sigmoids, also of logits that are projected. In f32."""
+    *lead, columns = n.shape("logits")
+    (experts,) = n.shape("expert_bias", 1)
+    tokens = math.prod(lead)
+    logits = n.reshaped(n.cast("logits", "float32"), tokens, columns)
+    if n.has("projection_weight"):
+        n.need_shape("projection_weight", (experts, columns))
+        weights = n.cast("projection_weight", "float32")
+        logits = n.op("MatMul", logits, n.transposed(weights, 1, 0))
+    elif columns != experts:
+        raise n.shape_error(f"{columns} logits are not those of {experts} experts")
+    groups, count = n.attr("n_group"), n.attr("topk_group")
+    fits = 1 <= count <= groups and n.attr("group_topk") > 0 and 1 <= n.attr("top_k") <= experts
+    if not fits or experts % groups:
+        raise n.shape_error(f"{experts} experts in {groups} groups do not fit what is chosen")
+    shares = n.op("Sigmoid", logits)
+    scores = n.op("Add", shares, n.cast("expert_bias", "float32"))
+    if n.wants(1) or n.wants(2):
+        return [None, scores, shares]
+    if groups > 1:
+        scores = _of_best_groups(n, scores, tokens, experts)
+    _, at = n.ops("TopK", scores, n.ints(n.attr("top_k")), results=2, axis=1)
+    chosen = n.op("GatherElements", shares, at, axis=1)
+    chosen = n.op("Log", n.op("Max", chosen, n.constant(1e-20, "float32")))
+    other = n.constant(n.attr("router_sentinel"), "float32")
+    others = n.op("Expand", other, n.ints(tokens, experts))
+    routed = n.op("ScatterElements", others, at, chosen, axis=1)
+    return [n.cast(routed, n.dtype("logits")), None, None]
+
+
+def _of_best_groups(n: Node, scores: str, tokens: int, experts: int) -> str:
+    """[tokens, experts], -inf of experts that are in none of the best groups."""
+    groups = n.attr("n_group")
+    size = experts // groups
+    apart = n.reshaped(scores, tokens, groups, size)
+    most = n.ints(min(n.attr("group_topk"), size))
+    largest, _ = n.ops("TopK", apart, most, results=2, axis=2)
+    sums = n.op("ReduceSum", largest, n.ints(2), keepdims=0)
+    _, best = n.ops("TopK", sums, n.ints(n.attr("topk_group")), results=2, axis=1)
+    none = n.op("Expand", n.constant(0, "float32"), n.ints(tokens, groups))
+    one = n.op("Expand", n.constant(1, "float32"), n.ints(tokens, n.attr("topk_group")))
+    kept = n.op("ScatterElements", none, best, one, axis=1)
+    seen = n.op("Greater", n.unsqueezed(kept, 2), n.constant(0, "float32"))
+    lowest = n.constant(float("-inf"), "float32")
+    return n.reshaped(n.op("Where", seen, apart, lowest), tokens, experts)

@@ -68,3 +68,40 @@ def _hashes(n: Node) -> Result:
             rows.append(n.op("Mod", n.unsqueezed(mixed, 2), sizes))
     made = n.add(n.op("Concat", *rows, axis=2), "head_offsets")
     return [made, n.sliced(ids, 1, steps, steps + most - 1)]
+
+
+_FACTORS = (0xCC9E2D51, 0x1B873593)
+_ENDS = ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1))
+
+
+@operator("MurmurHash3", "X:Q", positive=1, seed=0)
+def _murmur(n: Node) -> Result:
+    """MurmurHash3_x86_32 of the bytes of each integer of 32 or 64 bits."""
+    kind = n.dtype("X")
+    if kind not in ("int32", "uint32", "int64", "uint64"):
+        raise n.refuse(f"a hash of {kind} is not translated", "Cast it to int32 or int64")
+    whole = n.cast("X", "uint64" if kind.endswith("64") else "uint32")
+    words = [n.cast(whole, "uint32")]
+    if kind.endswith("64"):
+        upper = n.op("BitShift", whole, n.constant(32, "uint64"), direction="RIGHT")
+        words.append(n.cast(upper, "uint32"))
+    made = n.constant(n.attr("seed") % (1 << 32), "uint32")
+    for word in words:
+        word = _rotated(n, n.op("Mul", word, n.constant(_FACTORS[0], "uint32")), 15)
+        word = n.op("Mul", word, n.constant(_FACTORS[1], "uint32"))
+        made = _rotated(n, n.op("BitwiseXor", made, word), 13)
+        made = n.op("Mul", made, n.constant(5, "uint32"))
+        made = n.op("Add", made, n.constant(0xE6546B64, "uint32"))
+    made = n.op("BitwiseXor", made, n.constant(4 * len(words), "uint32"))
+    for shift, factor in _ENDS:
+        shifted = n.op("BitShift", made, n.constant(shift, "uint32"), direction="RIGHT")
+        made = n.op("BitwiseXor", made, shifted)
+        made = n.op("Mul", made, n.constant(factor, "uint32"))
+    return made if n.attr("positive") else n.cast(made, "int32")
+
+
+def _rotated(n: Node, x: str, bits: int) -> str:
+    """uint32 with its bits turned to the left."""
+    left = n.op("BitShift", x, n.constant(bits, "uint32"), direction="LEFT")
+    right = n.op("BitShift", x, n.constant(32 - bits, "uint32"), direction="RIGHT")
+    return n.op("BitwiseOr", left, right)
