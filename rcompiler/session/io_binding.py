@@ -35,7 +35,8 @@ class IOBinding:
 
     Inputs are read where they lie at each run. Outputs are written where they are bound, or into
     memory of the binding, which the next run overwrites; what cannot be used where it lies is
-    copied. Where a run may not find the same memory again, it binds anew.
+    copied, and so is, behind a run, an output that is bound to the memory of an input. Where a run
+    may not find the same memory again, it binds anew.
     """
 
     def __init__(self, session: Session) -> None:
@@ -244,7 +245,8 @@ class IOBinding:
         for tensor, own in zip(model.outputs, binding.outputs, strict=True):
             array = given.get(tensor.name, own)
             fits = array.flags.c_contiguous and array.flags.writeable
-            outputs.append(array if fits and address(array) % ALIGNMENT == 0 else own)
+            read = any(np.may_share_memory(array, each) for each in inputs)
+            outputs.append(array if fits and not read and address(array) % ALIGNMENT == 0 else own)
         self._binding = model.bind(inputs, outputs)
         pairs = zip(inputs, arguments, strict=True)
         self._copied_inputs = [(own, array) for own, array in pairs if own is not array]

@@ -23,6 +23,7 @@ from rcompiler.errors import (
     ShapeError,
     UnsupportedOp,
 )
+from rcompiler.runtime.memory import aligned_empty
 
 F = TensorProto.FLOAT
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(4, 3)
@@ -206,6 +207,25 @@ def test_an_output_may_be_bound_to_other_memory(ort):
         x += 1
     for number, out in enumerate(outs):
         np.testing.assert_array_equal(out.numpy(), 2 * (X + number))
+
+
+@pytest.mark.parametrize("offset", [0, 4])
+def test_an_output_may_be_in_the_memory_of_an_input(ort, offset):
+    """As decoders have their caches, at multiples of 64 bytes and elsewhere."""
+    found = session(ort)
+    memory = aligned_empty((16,), np.dtype(np.float32))[offset // 4 :][:12].reshape(4, 3)
+    memory[...] = X
+    value = ort.OrtValue.ortvalue_from_numpy(memory)
+    bound = found.io_binding()
+    bound.bind_ortvalue_input("x", value)
+    bound.bind_cpu_input("y", X)
+    bound.bind_ortvalue_output("total", value)
+    bound.bind_output("large")
+    for times in (2, 3):
+        found.run_with_iobinding(bound)
+        np.testing.assert_allclose(value.numpy(), times * X, rtol=1e-6)
+        large = bound.copy_outputs_to_cpu()[1]
+        np.testing.assert_allclose(large, np.maximum(times * X, 0), rtol=1e-6)
 
 
 def test_memory_is_bound_by_its_address(ort):
