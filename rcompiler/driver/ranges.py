@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcompiler.driver import isolate
-from rcompiler.driver.growth import Build, Growth
+from rcompiler.driver.growth import Build
 from rcompiler.driver.model_source import ModelSource
 from rcompiler.driver.size_guess import (
     Bucket,
@@ -61,12 +61,19 @@ class _Serving:
         made: how some sizes depend on others.
         free: all others, those of the symbols of the programs.
         constants: by name the bytes of inputs that are constants of the programs.
+        refused: buckets that the model could not be compiled for before the first program.
     """
 
     model: GrowingModel
     made: Mapping[int, Sum]
     free: Sequence[int]
     constants: Mapping[str, bytes]
+    refused: tuple[Bucket, ...] = ()
+
+    @property
+    def failed(self) -> tuple[Bucket, ...]:
+        """All buckets that the model could not be compiled for."""
+        return *self.refused, *self.model.growth.failed
 
     def takes(self, sizes: Sizes, feeds: Feeds) -> bool:
         """Whether a call is one of those that the programs are for, of some sizes."""
@@ -214,7 +221,7 @@ class Ranges:
         if before:
             last = now.reduced(before)
             if (behind := next_bucket(tuple(bucket), last, own)) is not None:
-                self._ask(now, behind)
+                self._ask(now, behind, own)
             elif not follows(last, own):
                 self._count(now, tighter(bucket, own), bucket)
         return model
@@ -227,10 +234,10 @@ class Ranges:
         if self._parts[part] == _MANY and len(now.model.growth.buckets) < _MOST_PROGRAMS:
             now.model.growth.add(part)
 
-    def _ask(self, now: _Serving, bucket: Bucket) -> None:
+    def _ask(self, now: _Serving, bucket: Bucket, own: Sizes) -> None:
         """Have a program built in the background, unless another one takes all that it does."""
         growth = now.model.growth
-        bucket = self._possible(growth, bucket)
+        bucket = self._possible(now, bucket, own)
         tops = [high for _, high in bucket]
         if len(growth.buckets) < _MOST_PROGRAMS and smallest(growth.buckets, tops) is None:
             growth.add(bucket)
@@ -278,7 +285,7 @@ class Ranges:
         bucket = bucket_for([*dict.fromkeys(alike)], [self._first[k] for k in now.free])
         if bucket is None:
             return
-        bucket, failed = self._possible(growth, bucket), growth.failed
+        bucket, failed = self._possible(now, bucket, alike[-1]), now.failed
         tried = (bucket, *narrower(bucket, alike))
         left = [each for each in tried if not any(holds(each, other) for other in failed)]
         if left and all(
@@ -286,9 +293,9 @@ class Ranges:
         ):
             growth.add(left[0])
 
-    def _possible(self, growth: Growth, bucket: Bucket) -> Bucket:
-        failed = growth.failed
-        return within(bucket, growth.family.sizes, failed) if failed else bucket
+    def _possible(self, now: _Serving, bucket: Bucket, own: Sizes) -> Bucket:
+        failed = now.failed
+        return within(bucket, now.model.growth.family.sizes, failed, own) if failed else bucket
 
     # -- the first program ------------------------------------------------------------------------
     def _begun(self, seen: Sequence[Sizes], sizes: Sizes, feeds: Feeds) -> Model | None:
@@ -310,15 +317,17 @@ class Ranges:
         values = {name: feeds[name] for name in [*self._others, *[n for n, _ in loose]]}
         model = self._renamed(made, free)
         error: CompilerError | None = None
+        failed: list[Bucket] = []
         for each in dict.fromkeys((bucket, *narrower(bucket, reduced))):
             try:
                 found = self._compiled(model, free, each, values)
             except CompilerError as refused:
                 error = refused
+                failed.append(each)
             else:
                 found.told = self._told
                 constants = {name: array.tobytes() for name, array in values.items()}
-                self._now = _Serving(found, made, free, constants)
+                self._now = _Serving(found, made, free, constants, tuple(failed))
                 if self._closed:  # while it was compiled
                     found.close()
                 return self.serving(sizes, feeds)

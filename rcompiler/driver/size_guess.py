@@ -175,19 +175,25 @@ def tighter(bucket: Sequence[Interval], now: Sizes) -> Bucket:
     )
 
 
-def within(bucket: Bucket, built: Sequence[Bucket], failed: Sequence[Bucket]) -> Bucket:
+def within(bucket: Bucket, built: Sequence[Bucket], failed: Sequence[Bucket], now: Sizes) -> Bucket:
     """A bucket whose ends are not beyond those that a model could be compiled for, as far as
-    others that failed say that there is such an end: of a table of positions, say.
+    others that failed say that there is such an end: of a table of positions, say, or below the
+    size of a window.
 
     Args:
         bucket: that is to be tried.
         built, failed: what was tried.
+        now: the call, whose sizes are never below the least ones.
     """
     found = []
     for k, (low, high) in enumerate(bucket):
-        most = max((each[k][1] for each in built), default=high)
-        beyond = any(each[k][1] > most for each in failed)
-        found.append((low, most) if beyond and low < most < high else (low, high))
+        if low < high and built:
+            least, most = min(each[k][0] for each in built), max(each[k][1] for each in built)
+            if any(each[k][1] > most for each in failed) and low < most:
+                high = min(high, most)
+            if any(each[k][0] < least for each in failed):
+                low = max(low, min(least, now[k]))
+        found.append((low, high))
     return tuple(found)
 
 

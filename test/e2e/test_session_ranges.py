@@ -59,6 +59,26 @@ def test_the_third_size_makes_a_range(compiled):
         assert shapes[:3] == [(1, 16), (2, 16), (16, 16)]
 
 
+def test_a_least_size_that_was_refused_is_not_tried_again():
+    """Of 1 to 3 there is no window: what is built behind the first range leaves them out, too."""
+    model = onnx.parser.parse_model("""
+      <ir_version: 8, opset_import: ["": 17]>
+      g (float[n, 1, w] x) => (float[n, 1, v] y) {
+        y = MaxPool<kernel_shape=[4], strides=[4]>(x)
+      }
+    """)
+    with session(model.SerializeToString()) as made:
+        for n, w in ((1, 8), (1, 9), (1, 10), (2, 9), (3, 11)):
+            x = np.random.default_rng(w).standard_normal((n, 1, w)).astype(np.float32)
+            (y,) = made.run(None, {"x": x})
+            whole = x[:, :, : w // 4 * 4].reshape(n, 1, -1, 4)
+            np.testing.assert_array_equal(y, whole.max(-1))
+        sizes = [each for each, _ in builds(made)]
+        assert {"n": (1, 16), "w": (8, 32)} in sizes
+        assert all(each["w"][0] == 8 for each in sizes)
+        assert made.notes == ()
+
+
 def test_sizes_near_the_end_of_a_range_have_the_next_one_built(compiled):
     with session() as made:
         for rows in (1, 9, 5):

@@ -77,9 +77,16 @@ def test_a_part_of_a_range():
 
 def test_no_bucket_goes_beyond_what_was_refused():
     built, failed = [((1, 1), (1, 128))], [((1, 1), (1, 256))]
-    assert within(((1, 16), (1, 256)), built, failed) == ((1, 16), (1, 128))
-    assert within(((1, 16), (1, 256)), built, []) == ((1, 16), (1, 256))
-    assert within(((1, 16), (1, 64)), built, failed) == ((1, 16), (1, 64))
+    assert within(((1, 16), (1, 256)), built, failed, (3, 9)) == ((1, 16), (1, 128))
+    assert within(((1, 16), (1, 256)), built, [], (3, 9)) == ((1, 16), (1, 256))
+    assert within(((1, 16), (1, 64)), built, failed, (3, 9)) == ((1, 16), (1, 64))
+
+
+def test_no_bucket_begins_below_what_was_refused_unless_the_call_does():
+    built, failed = [((1, 1), (8, 128))], [((1, 1), (1, 128))]
+    assert within(((1, 16), (1, 32)), built, failed, (3, 11)) == ((1, 16), (8, 32))
+    assert within(((1, 16), (1, 32)), built, failed, (3, 5)) == ((1, 16), (5, 32))
+    assert within(((1, 16), (1, 32)), built, [], (3, 11)) == ((1, 16), (1, 32))
 
 
 def test_what_holds_a_range_that_was_refused_is_refused():
