@@ -28,7 +28,6 @@ class SizeCounts(RecurrenceOps):
     def __init__(self) -> None:
         super().__init__()
         self.counts: dict[Symbol, Value] = {}  # int64 scalars
-        self._quotients: dict[Monomial, tuple[Size, int]] = {}  # by the one symbol of each
         self.parts: dict[str, Value] = {}  # of graph inputs, by name
         self.told: dict[str, Symbol] = {}  # by an argument, by the name of it
         # lengths that differ between the requests of a batch, and the size that these requests are
@@ -60,11 +59,18 @@ class SizeCounts(RecurrenceOps):
         symbols = {s for e in extents for s in e.symbols} - set(self.told.values())
         return tuple(symbol for symbol in self.counts if symbol in symbols)
 
-    def count(self, name: str, value: Value, high: int, low: int = 0) -> Extent:
+    def count(
+        self,
+        name: str,
+        value: Value,
+        high: int,
+        low: int = 0,
+        quotient: tuple[Extent, int] | None = None,
+    ) -> Extent:
         """The size that the model computes, ``value``: an int64 scalar from ``low`` to ``high``.
         What is computed alike is one size, so that tensors of the same elements fit each other.
 
-        name: of what is counted; a number makes it one of its own.
+        name: of what is counted; a number makes it one of its own. quotient: see `Symbol`.
         """
         for symbol, known in self.counts.items():
             alike = value.name and value.name == known.name
@@ -72,7 +78,7 @@ class SizeCounts(RecurrenceOps):
                 return Extent.of(symbol)
         taken = {symbol.name for symbol in self.counts}
         own = next(n for n in itertools.chain([name], _numbered(name)) if n not in taken)
-        symbol = Symbol(own, low, high)
+        symbol = Symbol(own, low, high, quotient)
         self.counts[symbol] = value
         return Extent.of(symbol)
 
@@ -89,16 +95,14 @@ class SizeCounts(RecurrenceOps):
             return size // divisor
         terms = dict(size.terms)
         fixed = terms.pop((), 0)
-        if [*terms.values()] == [1] and (inner := self._quotients.get(next(iter(terms)))):
+        if [*terms.values()] == [1] and (inner := _as_quotient(*terms)) is not None:
             return self.quotient(name, inner[0] + inner[1] * fixed, inner[1] * divisor)
         whole, rest = divided(size, divisor)
         low, high = lowest(rest) // divisor, highest(rest) // divisor
         if low == high or not isinstance(rest, Extent):
             return whole + low
         made = self.elementwise(lambda s, a: a / divisor, self.number(rest))
-        count = self.count(name, made, high, low)
-        self._quotients[count.terms[0][0]] = rest, divisor
-        return count + whole
+        return self.count(name, made, high, low, (rest, divisor)) + whole
 
     def sized(self, whole: Value, extents: Iterable[Extent | None]) -> Value:
         """The tensor of which only the box of these extents is there."""
@@ -193,6 +197,10 @@ class SizeCounts(RecurrenceOps):
         if extent is None or extent != Extent.of(extent.symbols[0]):
             return None
         return extent.symbols[0] if extent.symbols[0] in self.lengths else None
+
+
+def _as_quotient(product: Monomial) -> tuple[Extent, int] | None:
+    return product[0].quotient if len(product) == 1 else None
 
 
 def _numbered(name: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -33,11 +33,13 @@ class Symbol:
     Attributes:
         name: of a dimension of the inputs, or of what the model counts.
         low, high: the least and the greatest number that it may be, 0 <= low <= high.
+        quotient: an extent and a number that it is the quotient of, rounded down, if it is one.
     """
 
     name: str
     low: int
     high: int
+    quotient: tuple[Extent, int] | None = field(default=None, compare=False, repr=False)
 
 
 Monomial = tuple[Symbol, ...]  # sorted; a symbol stands there as often as its power says
@@ -126,6 +128,20 @@ class Extent:
         return self._extreme(1)
 
     def _extreme(self, sign: int) -> int:
+        """The better one of what is found with quotients as counts of their own, and with each as
+        ``(x - rest) / divisor``: of ``h - 2*(h // 2)`` that is the rest, 0 or 1.
+        """
+        found = self._monotonic(sign)
+        if all(symbol.quotient is None for symbol in self.symbols):
+            return found
+        factor, left = _without_quotients(self)
+        extreme = left._monotonic(sign) if isinstance(left, Extent) else left
+        unit = math.gcd(*(number for _, number in self.terms))  # all that it is are multiples of it
+        if sign > 0:
+            return min(found, extreme // (factor * unit) * unit)
+        return max(found, -(-extreme // (factor * unit)) * unit)
+
+    def _monotonic(self, sign: int) -> int:
         """With each count written as what it exceeds its least number by, all products are
         monotonic: those of one sign alone are as large as they can be.
         """
@@ -213,6 +229,29 @@ def divided(size: Extent, divisor: int) -> tuple[Size, Size]:
         return 0, size
     whole = _made((each, number // divisor) for each, number in size.terms)
     return whole, size - whole * divisor
+
+
+def _without_quotients(size: Extent) -> tuple[int, Size]:
+    """A factor above 0, and the size times it, written without the counts that are quotients."""
+    factor = 1
+    left: Size = size
+    while isinstance(left, Extent) and len(left.terms) <= MAX_TERMS:
+        quotients = [symbol for symbol in left.symbols if symbol.quotient is not None]
+        if not quotients:
+            break
+        [symbol, *_] = quotients
+        assert symbol.quotient is not None
+        dividend, divisor = symbol.quotient
+        power = max(each.count(symbol) for each, _ in left.terms)
+        times = dividend - Extent.of(Symbol(f"rest of {symbol.name}", 0, divisor - 1))
+        total: Size = 0
+        for each, number in left.terms:
+            own = each.count(symbol)
+            others = (Extent.of(other) for other in each if other != symbol)
+            scaled = number * divisor ** (power - own)
+            total = product([scaled, *[times] * own, *others]) + total
+        factor, left = factor * divisor**power, total
+    return factor, left
 
 
 def _terms(size: Size) -> Iterable[tuple[Monomial, int]]:

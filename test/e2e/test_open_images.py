@@ -23,6 +23,8 @@ OPTIONS = {"device": "default", "eus": 2}
 NETWORKS = [  # of each the least side, sizes that it takes, and one that it does not
     pytest.param(lambda: image_networks.unet(True), 4, [(4, 12), (8, 4), (16, 20)], (6, 8),
                  id="unet-transposed"),
+    pytest.param(lambda: image_networks.unet(padded=True), 4, [(4, 12), (7, 13), (19, 16)], None,
+                 id="unet-padded"),
     pytest.param(lambda: image_networks.unet(False), 4, [(4, 5), (7, 13), (19, 16)], None,
                  id="unet-resized"),
     pytest.param(image_networks.yolo, 8, [(8, 16), (15, 23), (24, 13)], (17, 16), id="yolo"),
@@ -87,6 +89,12 @@ def test_a_session_has_one_program_for_images_of_many_sizes(network, least, size
 
 
 IMAGE = "float[1, 2, h, w] x"
+# up to a multiple of 4, one row or column of it before the image, where one is missing
+MISSING = """
+    size = Shape<start=2>(x) four = Constant<value_int=4>() left = Mod(size, four)
+    up = Sub(four, left) more = Mod(up, four) two = Constant<value_int=2>() first = Div(more, two)
+    behind = Sub(more, first) p = Concat<axis=0>(first, behind) s = Constant<value_ints=[2, 3]>()
+"""
 OPERATORS = [
     (IMAGE, "k = Constant<value_floats=[1.0, 1.0, 1.7, 0.6]>()"
      'y = Resize<mode="cubic", exclude_outside=1>(x, , k)'),
@@ -101,6 +109,19 @@ OPERATORS = [
     (f"{IMAGE}, float[1, h, 3, 2] g", 'y = GridSample<padding_mode="reflection">(x, g)'),
     (f"{IMAGE}, float[1, 8, h, w] g, float[3, 2, 2, 2] f",
      "o = Tanh(g) y = DeformConv<pads=[1, 0, 0, 1]>(x, f, o)"),
+    (IMAGE, f"{MISSING} y = Pad(x, p, , s)"),
+    (IMAGE, f'{MISSING} y = Pad<mode="reflect">(x, p, , s)'),
+    (f"{IMAGE}, float v", f"{MISSING} y = Pad(x, p, v, s)"),
+    (IMAGE, f"{MISSING} q = Neg(p) y = Pad(x, q, , s)"),
+    (IMAGE, "size = Shape<start=2>(x) four = Constant<value_int=4>() part = Div(size, four)"
+     "cut = Neg(part) p = Concat<axis=0>(cut, size) s = Constant<value_ints=[2, 3]>()"
+     'y = Pad<mode="edge">(x, p, , s)'),
+    (IMAGE, "p = Constant<value_ints=[0, 0, -1, 2, 0, 1, 1, -2]>() y = Pad(x, p)"),
+    (IMAGE, "p = Constant<value_ints=[0, 0, -1, 2, 0, 1, 1, -2]>()"
+     'y = Pad<mode="reflect">(x, p)'),
+    (f"{IMAGE}, float[1, 2, 5, 5] g", "a = Shape<start=2>(x) b = Shape<start=2>(g)"
+     "c = Sub(b, a) n = Constant<value_ints=[0, 0]>() p = Concat<axis=0>(n, c)"
+     "s = Constant<value_ints=[2, 3]>() d = Pad(x, p, , s) y = Add(d, g)"),
     ("float[h, w, 3] x, int64[w] n", "y = ReverseSequence(x, n)"),
     ("float[w, h, 8] x, float[12, 2] c, float[12, 2] s, int64[w, h] n",
      "y = RotaryEmbedding<num_heads=2>(x, c, s, n)"),

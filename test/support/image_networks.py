@@ -23,9 +23,18 @@ def _twice(g, x, inner, outer):
     return convolved(g, convolved(g, x, inner, outer, act="Relu"), outer, outer, act="Relu")
 
 
-def unet(transposed=True, levels=2, width=4):
+def _padded(g, x, skip):
+    """As large as what it meets, half of what is missing on each side, as exporters write it."""
+    sides = [g.Shape(each, start=2) for each in (skip, x)]
+    missing = g.Sub(*sides)
+    before = g.Div(missing, g.ints(2))
+    return g.Pad(x, g.Concat(before, g.Sub(missing, before), axis=0), "", g.ints(2, 3))
+
+
+def unet(transposed=True, levels=2, width=4, padded=False):
     """Segmentation. What is half as large comes up by ConvTranspose, for sides that can be halved
-    as often as there are levels; else by Resize to the size of what it meets, for all sides.
+    as often as there are levels, or padded for all sides; else by Resize to the size of what it
+    meets, for all sides, too.
     """
     g = Graph()
     x, skips = _twice(g, "image", 3, width), []
@@ -37,6 +46,7 @@ def unet(transposed=True, levels=2, width=4):
         inner, outer, skip = width << (level + 1), width << level, skips[level]
         if transposed:
             x = g.ConvTranspose(x, kernel(g, inner, outer, 2), g.weight(outer), strides=[2, 2])
+            x = _padded(g, x, skip) if padded else x
         else:
             sizes = g.Concat(g.Shape(x, start=0, end=2), g.Shape(skip, start=2), axis=0)
             x = g.Resize(x, "", "", sizes, mode="linear")

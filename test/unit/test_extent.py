@@ -58,6 +58,26 @@ def test_extremes():
     assert at_most(seq, seq + batch)
 
 
+def test_extremes_of_what_is_left_of_a_quotient():
+    half = Extent.of(Symbol("half", 0, 8, (seq, 2)))
+    eighth = Extent.of(Symbol("eighth", 0, 2, (seq, 8)))
+    assert ((seq - half * 2).lowest, (seq - half * 2).highest) == (0, 1)
+    assert ((half - eighth * 4).lowest, (half - eighth * 4).highest) == (0, 3)
+    missing = 4 - (seq - Extent.of(Symbol("fourth", 0, 4, (seq, 4))) * 4)
+    assert (missing.lowest, missing.highest) == (1, 4)
+    more = missing - Extent.of(Symbol("whole", 0, 1, (missing, 4))) * 4
+    assert (more.lowest, more.highest) == (0, 3)
+    assert ((seq + more).lowest, (seq + more).highest) == (4, 16)
+
+
+def test_a_symbol_is_itself_whatever_is_known_of_it():
+    known, other = Symbol("half", 0, 8, (seq, 2)), Symbol("half", 0, 8)
+    assert known == other
+    assert hash(known) == hash(other)
+    assert not known < other
+    assert "quotient" not in repr(known)
+
+
 def test_text():
     assert str(seq * batch * 3 - seq + 1) == "3*batch*seq - seq + 1"
     assert str(-seq) == "-seq"
@@ -100,6 +120,23 @@ def test_no_number_is_beyond_the_extremes(size):
         assert size.lowest <= min(numbers)
         assert max(numbers) <= size.highest
         assert Extent.from_data(size.to_data(), [SEQ, BATCH]) == size
+
+
+@given(polynomials(), st.lists(st.tuples(polynomials(), st.integers(1, 9)), max_size=2))
+def test_no_number_is_beyond_the_extremes_of_quotients(size, quotients):
+    rounded = [(size, size)]  # with a count in its place, and as numbers
+    for number, (other, divisor) in enumerate(quotients):
+        least, most = (other.lowest, other.highest) if isinstance(other, Extent) else (other, other)
+        if least < 0 or not isinstance(other, Extent):
+            continue
+        symbol = Symbol(f"q{number}", least // divisor, most // divisor, (other, divisor))
+        size = size + Extent.of(symbol) * (number - divisor)
+        rounded.append((symbol, other))
+    if not isinstance(size, Extent):
+        return
+    for counts in COUNTS:
+        own = {s.name: at(other, counts) // s.quotient[1] for s, other in rounded[1:]}
+        assert size.lowest <= size.at({**counts, **own}) <= size.highest
 
 
 @pytest.mark.parametrize(

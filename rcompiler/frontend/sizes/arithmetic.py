@@ -35,7 +35,9 @@ MOST_ELEMENTS = 1024
 
 Arrays = Sequence[np.ndarray]
 Function = Callable[[dict[str, Any], Arrays], "np.ndarray | Sequence[np.ndarray]"]
+Quotient = Callable[[Size, int], Size]  # of a size that is never negative
 _TABLE: dict[str, Function] = {}
+_MOVING = ("Expand", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
 _DECIDING = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Min", "Max")
 
 
@@ -55,8 +57,9 @@ def evaluated(b: Builder, node: Any, inputs: Sequence[Any]) -> list[Value] | Non
     if node.op_type == "Size":
         return [b.numbers(_array(product(first.sizes)), "int64")]
     function = _TABLE.get(node.op_type)
-    if node.op_type == "Div":  # what is no polynomial is a size of its own
-        function = _elementwise(partial(_divided, b, node.output[0]))
+    if node.op_type in _QUOTIENTS:  # what is no polynomial is a size of its own
+        of_two = partial(_QUOTIENTS[node.op_type], partial(b.quotient, node.output[0]))
+        function = _elementwise(partial(of_two, attributes))
     if function is None:
         return None
     given = [_sizes(value) for value in inputs if value is not None]
@@ -64,7 +67,16 @@ def evaluated(b: Builder, node: Any, inputs: Sequence[Any]) -> list[Value] | Non
     if len(arrays) < len(given) or None in inputs[:-1]:
         return None
     kind = dtypes.from_onnx(attributes["to"]) if node.op_type == "Cast" else inputs[-1].dtype
-    if node.op_type in ("Gather", "Slice", "Unsqueeze", "Squeeze", "Reshape", "Split", "Expand"):
+    if node.op_type in (
+        "Gather",
+        "Slice",
+        "Unsqueeze",
+        "Squeeze",
+        "Reshape",
+        "Split",
+        "Expand",
+        "Transpose",
+    ):
         kind = first.dtype
     if kind not in ("int32", "int64"):
         return None
@@ -147,10 +159,26 @@ def _elementwise(fn: Callable[..., Any], kind: type = object) -> Function:
     return apply
 
 
-def _divided(builder: Builder, name: str, a: Size, b: Size) -> Size:
-    if lowest(a) < 0 or lowest(b) < 1:  # quotients are truncated
+def _divided(quotient: Quotient, attributes: dict[str, Any], a: Size, b: Size) -> Size:
+    """Truncated."""
+    if lowest(b) < 1:
         raise Undecided
-    return builder.quotient(name, a, b) if isinstance(b, int) else a // b
+    if highest(a) <= 0:
+        return -_divided(quotient, attributes, -a, b)
+    if lowest(a) < 0:
+        raise Undecided
+    return quotient(a, b) if isinstance(b, int) else a // b
+
+
+def _remainder(quotient: Quotient, attributes: dict[str, Any], a: Size, b: Size) -> Size:
+    """Of the sign of the divisor, as of quotients that are rounded down."""
+    if not isinstance(b, int) or b < 1 or attributes.get("fmod", 0) and lowest(a) < 0:
+        raise Undecided
+    positive = a + max(-(lowest(a) // b), 0) * b  # the same remainder
+    return positive - quotient(positive, b) * b
+
+
+_QUOTIENTS = {"Div": _divided, "Mod": _remainder}
 
 
 def _less(a: Size, b: Size) -> bool:
@@ -236,6 +264,11 @@ def _split(attributes: dict[str, Any], arrays: Arrays) -> list[np.ndarray]:
     if int(sizes.sum()) != data.shape[axis]:
         raise Undecided
     return np.split(data, np.cumsum(sizes)[:-1].tolist(), axis)
+
+
+@_on("Transpose")
+def _transpose(attributes: dict[str, Any], arrays: Arrays) -> np.ndarray:
+    return np.transpose(arrays[0], attributes.get("perm"))
 
 
 @_on("Unsqueeze")

@@ -28,6 +28,7 @@ from rcompiler.support.extent import (
 
 from .agreement import in_common
 from .numbers import are_sizes, expect_size, inferred, is_computed
+from .placing import placed
 from .rules import (
     Results,
     need_along,
@@ -342,48 +343,87 @@ def _scalar(ctx: Context, index: int) -> Any:
 def _pad(ctx: Context, lower: Lowering) -> Results:
     x, mode = ctx.input(0), ctx.attr("mode", "constant")
     need_whole(ctx, 2)
-    pads = ctx.ints(1, "pads", [])
-    axes = ctx.axes(ctx.ints(3, "axes", None) or list(range(x.rank)), x.rank)
-    if len(pads) != 2 * len(axes):
-        raise ctx.shape_error(f"pads {pads} do not fit {len(axes)} axes")
-    low, high = [0] * x.rank, [0] * x.rank
-    for i, axis in enumerate(axes):
-        low[axis], high[axis] = pads[i], pads[len(axes) + i]
-    moved = [d for d in range(x.rank) if (low[d] or high[d]) and x.extents[d] is not None]
+    low, high = _pads(ctx, x)
     sizes: list[Size] = [n + a + c for n, a, c in zip(x.sizes, low, high, strict=True)]
-    number = ctx.optional(2)
-    if moved and (min(pads) < 0 or ctx.opset < 11):
+    padded = [d for d in range(x.rank) if low[d] != 0 or high[d] != 0]
+    moved = [d for d in padded if any(isinstance(e, Extent) for e in (x.sizes[d], low[d], high[d]))]
+    if any(lowest(sizes[d]) < 0 for d in moved):
+        raise SizeAtRunTime(f"of {x.sizes} elements {low} and {high} more may be none")
+    if ctx.opset < 11:
         need_along(ctx, x, moved)
     if moved and mode in ("reflect", "edge", "wrap"):
-        return _padded_by_itself(ctx, x, low, sizes, mode)
+        return _padded_by_itself(ctx, x, low, high, mode)
+    number = ctx.optional(2)
+    known = [*low, *high]
+    if moved and any(isinstance(pad, Extent) or pad < 0 for pad in known):
+        starts = {d: ctx.b.number(low[d]) for d in padded if low[d] != 0}
+        fill = 0 if number is None else ctx.b.reshape(number, [])
+        made = placed(ctx.b, x, _bounds(sizes), padded, starts, fill)
+        return ctx.b.sized(made, _extents(sizes))
     if moved and number is not None and number.const is None:
         raise SizeAtRunTime("it is padded with a number that is known at run time")
     fill = 0 if number is None else number.array.reshape(-1)[0]
-    (made,) = of_whole(ctx, lower, {0: ctx.b.masked(x, moved, fill)})
-    assert made is not None
-    return ctx.b.sized(made, _extents(sizes))
+    (whole,) = of_whole(ctx, lower, {0: ctx.b.masked(x, moved, fill)})
+    assert whole is not None
+    return ctx.b.sized(whole, _extents(sizes))
+
+
+def _pads(ctx: Context, x: Value) -> tuple[list[Size], list[Size]]:
+    """How much is put before and behind the elements of each axis."""
+    given = ctx.optional(1)
+    if given is None or given.elements is None:
+        pads: list[Size] = list(ctx.ints(1, "pads", []))
+    else:
+        pads = sizes_of(ctx, 1)
+    axes = ctx.axes(ctx.ints(3, "axes", None) or list(range(x.rank)), x.rank)
+    if len(pads) != 2 * len(axes):
+        raise ctx.shape_error(f"pads {pads} do not fit {len(axes)} axes")
+    low: list[Size] = [0] * x.rank
+    high: list[Size] = [0] * x.rank
+    for i, axis in enumerate(axes):
+        low[axis], high[axis] = pads[i], pads[len(axes) + i]
+    return low, high
 
 
 def _padded_by_itself(
-    ctx: Context, x: Value, low: Sequence[int], sizes: Sequence[Size], mode: str
+    ctx: Context, x: Value, low: Sequence[Size], high: Sequence[Size], mode: str
 ) -> Value:
-    """A tensor with its own elements around it, at places that depend on how many there are."""
+    """A tensor with its own elements around it, at places that depend on how many there are. What
+    is cut off is not there to repeat.
+    """
+    b, sizes = ctx.b, [n + a + c for n, a, c in zip(x.sizes, low, high, strict=True)]
+    for axis, pads in enumerate(zip(low, high, strict=True)):
+        first, rest = map(_cut, pads)
+        if first != 0 or rest != 0:
+            x = b.picked(x, axis, first, x.sizes[axis] - first - rest)
+    before = [a if lowest(a) >= 0 else 0 for a in low]
     if any(lowest(size) < 1 for size in x.sizes):
         raise SizeAtRunTime(f"mode {mode} may have nothing to repeat")
-    whole, (reads, told) = bare(x), ctx.b.told_sizes(x.sizes)
+    whole, (reads, told) = bare(x), b.told_sizes([*x.sizes, *before])
 
     def body(s: Body, *args: Scalar) -> Scalar:
         at: list[Scalar] = []
-        for axis, own in enumerate(told(args)):
+        known = told(args)
+        for axis, (own, start) in enumerate(zip(known[: x.rank], known[x.rank :], strict=True)):
             size = s.cast(own, "index") if isinstance(own, Scalar) else s.const(own, "index")
             place = s.index(axis)
             if sizes[axis] != x.sizes[axis]:
-                place = _source(s, place - low[axis], size, mode)
+                first = s.cast(start, "index") if isinstance(start, Scalar) else start
+                place = _source(s, place - first, size, mode)
             at.append(s.maximum(s.minimum(place, size - 1), 0))
         return s.extract(whole, at)
 
-    made = ctx.b.tabulate(_bounds(sizes), x.dtype, body, *reads)
-    return ctx.b.sized(made, _extents(sizes))
+    made = b.tabulate(_bounds(sizes), x.dtype, body, *reads)
+    return b.sized(made, _extents(sizes))
+
+
+def _cut(pad: Size) -> Size:
+    """How many elements a pad below 0 removes."""
+    if lowest(pad) >= 0:
+        return 0
+    if highest(pad) > 0:
+        raise SizeAtRunTime(f"{pad} elements may be put there or removed")
+    return -pad
 
 
 def _source(s: Body, place: Scalar, size: Scalar, mode: str) -> Scalar:

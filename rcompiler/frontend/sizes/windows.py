@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value
-from rcompiler.frontend.core import stored
 from rcompiler.frontend.ops.operand_shapes import window
 from rcompiler.frontend.registry import Context
 from rcompiler.frontend.scalar import Number, Scalar
 from rcompiler.frontend.sized import bare
 from rcompiler.frontend.value import Extents, SizeAtRunTime, extent_of
 from rcompiler.support.extent import Extent, Size, lowest
+
+from .placing import placed
 
 
 def windows(ctx: Context, x: Value, kernel: Sequence[int], out: Extents, least: int = 1) -> Extents:
@@ -86,16 +86,18 @@ def seen(ctx: Context, x: Value, kernel: Sequence[int], number: Number | Value =
         attributes = {**ctx.attributes, "auto_pad": "NOTSET", "pads": pads, "ceil_mode": 0}
         own = replace(ctx, attributes=attributes)
 
-    def placed(value: Value, fill: Number | Value) -> Value:
+    def laid_out(value: Value, fill: Number | Value) -> Value:
         if moved:
-            return _moved(ctx, value, shape, before, fill)
+            open_ = [axis for axis in range(2, x.rank) if value.extents[axis] is not None]
+            starts = {axis + 2: start for axis, start in before.items()}
+            return placed(ctx.b, value, shape, open_, starts, fill)
         return bare(ctx.b.masked(value, range(2, x.rank), fill))
 
-    image, source = placed(x, number), bare(x).quantised
+    image, source = laid_out(x, number), bare(x).quantised
     if source is not None and image is not bare(x) and number == 0 and source.axis is None:
         # sums of the integers, which hold the zero point where nothing is
         zero: Number | Value = 0 if source.zero is None else ctx.b.reshape(source.zero, [])
-        integers = placed(ctx.b.sized(source.value, x.extents), zero)
+        integers = laid_out(ctx.b.sized(source.value, x.extents), zero)
         image.quantised = replace(source, value=integers)
     return Seen(image, own, before)
 
@@ -110,33 +112,3 @@ def _before(ctx: Context, size: Size, stride: int, reach: int) -> Value:
         return need / 2 if upper else (need + 1) / 2
 
     return ctx.b.elementwise(body, ctx.b.number(size))
-
-
-def _moved(
-    ctx: Context, x: Value, shape: Sequence[int], before: dict[int, Value], number: Number | Value
-) -> Value:
-    """The image behind so much padding."""
-    b, whole = ctx.b, bare(x)
-    open_ = [axis for axis in range(2, x.rank) if x.extents[axis] is not None]
-    if isinstance(number, Value) and number.const is not None:
-        number = number.const.reshape(-1)[0]
-    reads = [(b.number(x.sizes[axis]), "") for axis in open_]
-    reads += [(value, "") for value in before.values()]
-    reads += [(number, "")] if isinstance(number, Value) else []
-
-    def body(s: Body, *args: Scalar) -> Scalar:
-        sizes = dict(zip(open_, args, strict=False))
-        starts = dict(zip(before, args[len(open_) :], strict=False))
-        at = [s.index(d) for d in range(len(shape))]
-        inside: Any = None
-        for axis in open_:
-            if axis - 2 in starts:
-                at[axis] = at[axis] - s.cast(starts[axis - 2], "index")
-            here = (at[axis] >= 0) & (at[axis] < s.cast(sizes[axis], "index"))
-            inside = here if inside is None else inside & here
-            at[axis] = s.clamp(at[axis], 0, whole.shape[axis] - 1)
-        kind = whole.dtype
-        fill = args[-1] if isinstance(number, Value) else s.const(stored(number, kind), kind)
-        return s.select(inside, s.extract(whole, at), fill)
-
-    return b.tabulate(shape, whole.dtype, body, *reads)
