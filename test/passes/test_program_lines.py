@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rcompiler
 from rcompiler.dialects.iterations import moving_number, name_at, name_problems
 from rcompiler.passes.schedule.program_lines import Numbers, split_name
 from rcompiler.rammer.loops import Line
+from rcompiler.tools import models
 
 
 @pytest.mark.parametrize(
@@ -58,3 +60,9 @@ def test_what_is_no_moving_number(name):
     assert list(name_problems(name, 1))
     assert not list(name_problems(name, 0))  # outside of loops it is a name like any other
     assert name_at(name, ()) == name
+
+
+def test_no_name_of_a_model_is_kept():
+    """Names of weights are made of their content: no other model has them."""
+    rcompiler.compile_onnx(models.build("two_branch"), cache=False).close()
+    assert split_name.cache_info().currsize == 0

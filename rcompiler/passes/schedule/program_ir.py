@@ -15,6 +15,7 @@ from rcompiler.passes.schedule.program_lines import (
     Numbers,
     buffer_line,
     event_line,
+    forget_names,
     instruction_line,
     may_have_loops,
     write_buffer,
@@ -53,6 +54,7 @@ def write_program(program: Program, source: ScheduleGraph, device: str, bound: i
             lines = [*map(instruction_line, program.queues[first], steps)]
             with ir.InsertionPoint(eu.body.blocks[0]):
                 write_lines(lines, loops and not program.dynamic, write_instruction)
+    forget_names()
 
 
 def _events(program: Program) -> list[str]:

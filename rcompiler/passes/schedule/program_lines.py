@@ -27,9 +27,18 @@ Template = tuple[str, ...]
 
 @lru_cache(maxsize=1 << 16)
 def split_name(name: str) -> tuple[Template, tuple[int, ...]]:
-    """The text of a name and its numbers. Kept, as the runs of all EUs name the same buffers."""
+    """The text of a name and its numbers. Kept, as the runs of all EUs name the same buffers, until
+    `forget_names`.
+    """
     parts = _NUMBER.split(name)
     return tuple(parts[::2]), tuple(int(part) for part in parts[1::2])
+
+
+def forget_names() -> None:
+    """Of a program that is written: constants are named by their content, so that no other model
+    has these names, and those of all models would be 20 MB.
+    """
+    split_name.cache_clear()
 
 
 class Numbers:
