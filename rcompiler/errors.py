@@ -171,6 +171,12 @@ class CompiledHereWarning(UserWarning):
     """
 
 
+class LargerFileWarning(UserWarning):
+    """A model is saved with more bytes than it needs: what some weights are made of lay in the file
+    that it was compiled from, which was written to since then.
+    """
+
+
 class EagerGraphWarning(UserWarning):
     """A graph of PyTorch's that is not compiled, and runs operator by operator; it says why."""
 

@@ -27,6 +27,7 @@ from rcompiler.driver.collector import COLLECTOR
 from rcompiler.driver.cpu_image import CpuGeneration
 from rcompiler.driver.gpu_devices import is_emulated
 from rcompiler.driver.host import measured_device
+from rcompiler.driver.left_in_files import left_in_files
 from rcompiler.driver.optional_passes import OptionalPasses
 from rcompiler.driver.provenance import Machine, provenance
 from rcompiler.driver.schedule_report import make_report
@@ -152,32 +153,38 @@ class Compilation:
             self.steps.begin("import")
             chosen = self._options.weight_bits, dict(self._options.bounds), state, packing
             imported = import_onnx(model, shapes, values, *chosen)
+            self._notes = *imported.notes, *self._of_denormals(imported)
+            arrays = left_in_files(imported.constants)
+            imported.constants.clear()  # an attempt needs `arrays`
             self.steps.begin("device")
             self.device = device or measured_device(self._base, self._options.cache)
-            found = self.optional.compiled(lambda: self._from_import(imported, schedulers))
+            found = self.optional.compiled(lambda: self._from_import(imported, arrays, schedulers))
         self.optional.warn(stacklevel=callers_level())
         return found
 
     def _from_import(
-        self, imported: Imported, schedulers: Sequence[CompileOptions]
+        self,
+        imported: Imported,
+        arrays: Mapping[str, Constant],
+        schedulers: Sequence[CompileOptions],
     ) -> list[Artifact]:
-        """One attempt, with the optional passes that are not left out."""
+        """One attempt, with the optional passes that are not left out. arrays: its constants."""
         self._texts = StageTexts()
-        context = self._context(imported)
+        context = self._context(arrays)
         with self._texts.blamed(), context, ir.Location.unknown():
             found = self._from_linalg(self._parsed(imported, context), schedulers)
         notes = [str(each) for each in self.optional.notes]
         return [noted(each, *notes) if notes else each for each in found]
 
-    def _context(self, imported: Imported) -> ir.Context:
-        arrays = imported.constants
+    def _context(self, arrays: Mapping[str, Constant]) -> ir.Context:
         interned = arrays if self._pool is None else self._pool.interned(arrays)
         return dialects.load(ModelContext(interned, self._pool))
 
     def to_operators(self, imported: Imported) -> ir.Module:
         """S1 -> S2 in a context of its own, for `from_operators`."""
         self._texts = StageTexts()
-        context = self._context(imported)
+        self._notes = *imported.notes, *self._of_denormals(imported)
+        context = self._context(imported.constants)
         with self._texts.blamed(), context, ir.Location.unknown():
             module = self._parsed(imported, context)
             self.to_rtask(module)
@@ -199,7 +206,6 @@ class Compilation:
     def _parsed(self, imported: Imported, context: ir.Context) -> ir.Module:
         """S1."""
         module = imported.parse(context)
-        self._notes = *imported.notes, *self._of_denormals(imported)
         # as it was parsed: its locations name the rOperators
         self._texts.add("linalg", imported.module_text)
         kernel_code.prepare(module)

@@ -95,6 +95,8 @@ class FinishedModels:
         parts = found.programs if isinstance(found, Family) else (found,)
         if any("passes left out" in part.provenance for part in parts):
             return
+        if not parts[0].storage.is_there():  # the file was written to meanwhile
+            return
         most = cache_bytes()
         try:
             if (self.folder / f"{key}.rcx").exists():  # another process was faster
@@ -165,7 +167,7 @@ def _read(path: Path, key: str) -> Artifact | Family:
         return family.checked(path, header, sections, False, file)
 
 
-def _sums(sections: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _sums(sections: Mapping[str, container.Bytes]) -> dict[str, Any]:
     """What the header says of large sections: nobody asks an entry for the sha256 of these."""
     large = {n: data for n, data in sections.items() if data.size > container.STRONG_UP_TO}
     return {name: container.sums(data) for name, data in large.items()}

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from onnx import StringStringEntryProto, TensorProto
@@ -58,13 +59,30 @@ class Given:
 
 
 class File:
-    """An open file. What is read when somebody has written to it is refused."""
+    """An open file. What is read when somebody has written to it is refused.
 
-    def __init__(self, descriptor: int) -> None:
-        """descriptor: is closed by `close`. status: what the system said of it then."""
+    Attributes:
+        status: what the system said of it when it was opened.
+        size: its bytes.
+    """
+
+    def __init__(self, descriptor: int, status: tuple[int, ...] = ()) -> None:
+        """descriptor: is closed by `close`, or when nobody has the object any more. status: what
+        the system said of the file before; () for what it says now."""
         self._descriptor = descriptor
-        self.status = self._now()
+        self._close = weakref.finalize(self, os.close, descriptor)
+        self.status = status or self._now()
         self.size = self.status[0]
+
+    def another(self) -> File:
+        """The same content for somebody else, for whom it stays open. Raises OSError."""
+        return File(os.dup(self._descriptor), self.status)
+
+    def is_unchanged(self) -> bool:
+        """Whether it has the content that it had when it was opened, as far as the system says:
+        another name, or none, is no other content. Raises OSError."""
+        *found, _ = self._now()
+        return found == [*self.status[:-1]]
 
     def _now(self) -> tuple[int, ...]:
         found = os.fstat(self._descriptor)
@@ -79,12 +97,12 @@ class File:
             if not got:
                 break
             done += got
-        if done < count or self._now() != self.status:
+        if done < count or not self.is_unchanged():
             raise ValueError("its file was written to while it was read; read it again")
         return data
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        self._close()
 
 
 @dataclass
@@ -135,7 +153,39 @@ def raw_bytes(tensor: TensorProto) -> np.ndarray:
     place = _place(tensor)
     assert place is not None
     store, start, count = place
-    return store.read(start, count)
+    data = store.read(start, count)
+    if isinstance(store, File):
+        data.flags.writeable = False
+        key = id(data)
+        _READ[key] = weakref.ref(data, lambda _: _READ.pop(key, None)), Origin(store, start)
+    return data
+
+
+class Origin(NamedTuple):
+    """Where bytes were read: an open file, and where in it they begin."""
+
+    file: File
+    start: int
+
+
+# Of arrays that were read of files, by their identity.
+_READ: dict[int, tuple[weakref.ref[np.ndarray], Origin]] = {}
+
+
+def origin_of(array: np.ndarray) -> Origin | None:
+    """Where the bytes of an array were read; None where it has no bytes of a file as they are.
+
+    Args:
+        array: C-contiguous.
+    """
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    if id(owner) not in _READ:
+        return None
+    _, (file, start) = _READ[id(owner)]
+    begin, first = (each.__array_interface__["data"][0] for each in (array, owner))
+    return Origin(file, start + begin - first)
 
 
 def _place(tensor: TensorProto) -> tuple[Store, int, int] | None:

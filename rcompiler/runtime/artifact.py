@@ -9,6 +9,7 @@ results, whatever the stage texts and provenance say.
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from rcompiler.errors import ArtifactError
+from rcompiler.errors import ArtifactError, LargerFileWarning
 from rcompiler.runtime import code_section, composite, container, storage
 from rcompiler.runtime.artifact_checks import check_indices, check_kernels, check_states
 from rcompiler.runtime.artifact_header import (
@@ -29,7 +30,7 @@ from rcompiler.runtime.artifact_header import (
     tensors,
 )
 from rcompiler.runtime.code_section import Code
-from rcompiler.runtime.container import MappedFile
+from rcompiler.runtime.container import Bytes, MappedFile
 from rcompiler.runtime.cpu_needs import Needs, first_that_runs
 from rcompiler.runtime.file_watch import FileWatch
 from rcompiler.runtime.gpu.image import GpuImage
@@ -54,6 +55,7 @@ from rcompiler.runtime.sizes import check_sizes
 from rcompiler.runtime.storage import Storage
 from rcompiler.runtime.untrusted import integer, string
 from rcompiler.runtime.writable import Writable
+from rcompiler.support.callers import callers_level
 from rcompiler.support.extent import Symbol
 
 __all__ = ["Artifact", "KernelEntry", "Program", "Tensor"]
@@ -266,18 +268,37 @@ class Artifact(Writable):
         """
         return checked(name, *container.parsed(Path(name), data, full), full, file)
 
-    def content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Header and sections of the file.
+    def content(self) -> tuple[dict[str, Any], dict[str, Bytes]]:
+        """Header and sections of the file. Where weights are made of what lies in the file of the
+        model, and that was written to, they are in this file as they are.
 
         Returns:
             JSON values, and uint8[size] by the names of sections.
         """
         if self.mapped is not None:
             self.mapped.check()
+        readable = self.readable_storage()
+        if readable is not self.storage:
+            return replace(self, storage=readable).content()
         alone = self._alone()
         return merged([Level.of(*alone), *self.others]) if self.others else alone
 
-    def _alone(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def readable_storage(self) -> Storage:
+        """How a file that is written now keeps the weights: as they are, where what they are made
+        of lay in the file of the model that was compiled, and that was written to since then. A
+        LargerFileWarning says so.
+        """
+        if self.storage.is_there():
+            return self.storage
+        text = (
+            "the file that the model was compiled from was written to: all weights are saved in "
+            "the form in which code reads them, which takes more room; compile the model again to "
+            "save it in less"
+        )
+        warnings.warn(LargerFileWarning(text), stacklevel=callers_level())
+        return Storage()
+
+    def _alone(self) -> tuple[dict[str, Any], dict[str, Bytes]]:
         """The same of a file of this level alone."""
         header, sections = self.without_weights()
         own, weights = self.weights()
@@ -296,7 +317,7 @@ class Artifact(Writable):
             sections[_STAGE + name] = packed_text(self.stages, name)
         return header, dict(sorted(sections.items()))
 
-    def weights(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def weights(self) -> tuple[dict[str, Any], dict[str, Bytes]]:
         """What header and sections of the file have of the weights.
 
         Returns:

@@ -36,7 +36,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -66,7 +66,16 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-def write(path: Path, header: Json, sections: Mapping[str, np.ndarray]) -> None:
+class Bytes(Protocol):
+    """uint8[bytes] that need not lie in memory."""
+
+    @property
+    def size(self) -> int: ...
+
+    def __getitem__(self, wanted: slice, /) -> np.ndarray: ...
+
+
+def write(path: Path, header: Json, sections: Mapping[str, Bytes]) -> None:
     """Write atomically: the file is there completely, or what was there before still is.
 
     Args:
@@ -79,7 +88,7 @@ def write(path: Path, header: Json, sections: Mapping[str, np.ndarray]) -> None:
         write_to(file, header, sections)
 
 
-def packed(header: Json, sections: Mapping[str, np.ndarray]) -> bytes:
+def packed(header: Json, sections: Mapping[str, Bytes]) -> bytes:
     """The bytes of a file.
 
     Args:
@@ -92,7 +101,7 @@ def packed(header: Json, sections: Mapping[str, np.ndarray]) -> bytes:
     return file.getvalue()
 
 
-def write_to(file: BinaryIO, header: Json, sections: Mapping[str, np.ndarray]) -> None:
+def write_to(file: BinaryIO, header: Json, sections: Mapping[str, Bytes]) -> None:
     """Write the bytes of a file. header, sections: see `packed`. Raises OSError."""
     known: Any = header.get("sections", {})
     described = {name: known.get(name) or describe(data) for name, data in sections.items()}
@@ -105,7 +114,8 @@ def write_to(file: BinaryIO, header: Json, sections: Mapping[str, np.ndarray]) -
     file.write(text)
     for data in sections.values():
         file.write(bytes(-file.tell() % _alignment(data.size)))
-        file.write(np.ascontiguousarray(data).data)
+        for chunk in _chunks(data):
+            file.write(chunk)
 
 
 @contextmanager
@@ -294,12 +304,15 @@ def _check_pin(path: Path, data: np.ndarray, sha256: str) -> None:
         )
 
 
-def describe(data: np.ndarray) -> Json:
+def describe(data: Bytes) -> Json:
     """What the header says of a section: size, sha256 and, for a large one, CRC-32 of chunks."""
-    return {"sha256": hashlib.sha256(data.data).hexdigest(), **sums(data)}
+    digest = hashlib.sha256()
+    for chunk in _chunks(data):
+        digest.update(chunk)
+    return {"sha256": digest.hexdigest(), **sums(data)}
 
 
-def sums(data: np.ndarray) -> Json:
+def sums(data: Bytes) -> Json:
     """The same without the sha256: of a large section all that a load checks."""
     if data.size <= STRONG_UP_TO:
         return {"size": int(data.size)}
@@ -342,13 +355,13 @@ def _alignment(size: int) -> int:
 
 def _intact(entry: Json, data: np.ndarray, full: bool) -> bool:
     large = data.size > STRONG_UP_TO
-    if large and in_threads(zlib.crc32, _chunks(data)) != entry.get("crc32"):
+    if large and in_threads(zlib.crc32, [*_chunks(data)]) != entry.get("crc32"):
         return False
     return (large and not full) or hashlib.sha256(data.data).hexdigest() == entry.get("sha256")
 
 
-def _chunks(data: np.ndarray) -> list[memoryview]:
-    return [data[i : i + _CHUNK].data for i in range(0, data.size, _CHUNK)]
+def _chunks(data: Bytes) -> Iterator[memoryview]:
+    return (np.ascontiguousarray(data[i : i + _CHUNK]).data for i in range(0, data.size, _CHUNK))
 
 
 def in_threads(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:

@@ -24,7 +24,7 @@ from rcompiler.errors import ArtifactError, ShapeError
 from rcompiler.runtime import artifact as artifacts
 from rcompiler.runtime import container
 from rcompiler.runtime.artifact import BUCKETS, WEIGHTS, Artifact
-from rcompiler.runtime.container import MappedFile, shown
+from rcompiler.runtime.container import Bytes, MappedFile, shown
 from rcompiler.runtime.memory import room_for
 from rcompiler.runtime.untrusted import integer, string, strings
 from rcompiler.runtime.writable import Writable
@@ -195,13 +195,17 @@ class Family(Writable):
             for size, symbol in zip(first[number].shape, self.axes[number], strict=True)
         )
 
-    def content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Header and sections of the file.
+    def content(self) -> tuple[dict[str, Any], dict[str, Bytes]]:
+        """Header and sections of the file, see `Artifact.content`.
 
         Returns:
             JSON values, and uint8[size] by the names of sections.
         """
-        kept: dict[str, np.ndarray] = {}
+        readable = self.programs[0].readable_storage()
+        if readable is not self.programs[0].storage:
+            plain = tuple(replace(program, storage=readable) for program in self.programs)
+            return replace(self, programs=plain).content()
+        kept: dict[str, Bytes] = {}
         names: dict[str, str] = {}
         described = []
         first = self.programs[0]

@@ -22,6 +22,7 @@ import numpy as np
 
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime import code_section, recipes
+from rcompiler.runtime.container import Bytes
 from rcompiler.runtime.cpu_needs import Needs
 from rcompiler.runtime.memory import ALIGNMENT
 from rcompiler.runtime.pieces import Pieces
@@ -42,17 +43,19 @@ class Level(NamedTuple):
     sections: Mapping[str, tuple[np.ndarray, ...]]
 
     @staticmethod
-    def of(header: Mapping[str, Any], sections: Mapping[str, np.ndarray]) -> Level:
+    def of(header: Mapping[str, Any], sections: Mapping[str, Bytes]) -> Level:
         """Of a file of its own; its weights are cut where sources begin and end.
 
         Args:
             header, sections: what was made to be written.
         """
-        pieces: dict[str, tuple[np.ndarray, ...]] = {
-            name: (data,) for name, data in sections.items()
-        }
-        if isinstance(made := header.get(_WEIGHTS), dict):
-            pieces[_WEIGHTS] = _cut(sections[_WEIGHTS], made["recipes"])
+        made = header.get(_WEIGHTS)
+        pieces: dict[str, tuple[np.ndarray, ...]] = {}
+        for name, data in sections.items():
+            if name == _WEIGHTS and isinstance(made, dict):
+                pieces[name] = _cut(data, made["recipes"])
+            else:
+                pieces[name] = (data[:],)
         return Level(header, pieces)
 
     @property
@@ -69,7 +72,7 @@ class Level(NamedTuple):
         }
 
 
-def _cut(weights: np.ndarray, made: Sequence[Any]) -> tuple[np.ndarray, ...]:
+def _cut(weights: Bytes, made: Sequence[Any]) -> tuple[np.ndarray, ...]:
     cuts = {0, weights.size}
     for recipe in map(recipes.decoded, made):
         end = recipe.source + recipe.form.nbytes
@@ -93,7 +96,7 @@ def ordered(levels: Sequence[Level]) -> list[Level]:
     return [levels[n] for n in sorted(range(len(levels)), key=needs.__getitem__)]
 
 
-def merged(levels: Sequence[Level]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def merged(levels: Sequence[Level]) -> tuple[dict[str, Any], dict[str, Bytes]]:
     """Header and sections of one file with several levels, in whatever order they are given.
 
     Args:
@@ -102,7 +105,7 @@ def merged(levels: Sequence[Level]) -> tuple[dict[str, Any], dict[str, np.ndarra
     Raises:
         ArtifactError: as `ordered`.
     """
-    kept: dict[str, np.ndarray] = {}
+    kept: dict[str, Bytes] = {}
     names: dict[tuple[str, int], str] = {}
     described = []
     for number, level in enumerate(ordered(levels)):

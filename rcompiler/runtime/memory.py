@@ -19,7 +19,7 @@ from rcompiler.support.libc import libc
 
 ALIGNMENT = 64
 _HUGE = 2 << 20  # bytes of a huge page
-_MUCH = 32 << 20  # bytes that are free in the heap
+_MUCH = 8 << 20  # bytes that are free in the heap; to give them back takes half a millisecond
 _MAP_FIXED = 0x10  # of Linux: at this address, in the place of what is there
 
 

@@ -26,6 +26,7 @@ import numpy as np
 
 from rcompiler.runtime.deferred import Box, Constant, Deferred, reshape, whole, write
 from rcompiler.runtime.pieces import Pieces
+from rcompiler.runtime.stored import Stored
 from rcompiler.runtime.untrusted import integer, integers, string
 
 MOST_STEPS = 16
@@ -329,7 +330,8 @@ def _multiply(matrix: Sequence[Sequence[float]], terms: np.ndarray) -> np.ndarra
 
 
 class Derived(Deferred):
-    """What steps make of a source, and which ones.
+    """What steps make of a source, and which ones. A source in a file is read again whenever
+    somebody asks for elements.
 
     Attributes:
         source: an array that was made in another way.
@@ -342,6 +344,8 @@ class Derived(Deferred):
         if isinstance(source, Derived):
             self.source, self.steps = source.source, source.steps
             source = source._made
+        elif isinstance(source, Stored):
+            source = source.unread
         for step in steps:
             source = step.of(source)
             self.steps = _joined(self.steps, step)
@@ -349,14 +353,30 @@ class Derived(Deferred):
         rows = source.rows if isinstance(source, Deferred) else frozenset()
         super().__init__(source.shape, source.dtype, source.__getitem__, rows)
 
+    def __getitem__(self, box: Box) -> np.ndarray:
+        return self._now_made()[box]
+
     @property
     def whole(self) -> np.ndarray:
         """All elements; a view where the steps only move them."""
-        return whole(self._made)
+        return whole(self._now_made())
 
     def write(self, out: np.ndarray) -> None:
         """All elements into a C-contiguous array of the same shape."""
-        write(self._made, out)
+        write(self._now_made(), out)
+
+    def _now_made(self) -> Constant:
+        """What the steps make, of the elements of the source where `_made` knows its form alone."""
+        if isinstance(self.source, Stored):
+            return Derived(self.source.whole, *self.steps)._made
+        return self._made
+
+
+def in_memory(array: Constant) -> Constant:
+    """The same with what it is made of in memory, for whoever asks for it part by part."""
+    if isinstance(array, Derived) and isinstance(array.source, Stored):
+        return Derived(array.source.whole, *array.steps)
+    return array.whole if isinstance(array, Stored) else array
 
 
 def _joined(steps: tuple[Step, ...], step: Step) -> tuple[Step, ...]:

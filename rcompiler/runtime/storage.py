@@ -14,13 +14,13 @@ import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime import container, recipes
-from rcompiler.runtime.container import PAGE, MappedFile
+from rcompiler.runtime.container import PAGE, Bytes, MappedFile
 from rcompiler.runtime.deferred import write
 from rcompiler.runtime.memory import ALIGNMENT, arena, require, sealed
 from rcompiler.runtime.pieces import Pieces
@@ -70,13 +70,35 @@ def layout(size: int, made: Sequence[tuple[int, int]]) -> Layout:
     return Layout(runs, -(-end // ALIGNMENT) * ALIGNMENT)
 
 
-class Bytes(Protocol):
-    """uint8[bytes] that need not lie in memory."""
+@runtime_checkable
+class Sources(Bytes, Protocol):
+    """Bytes that only recipes read, some of which may lie in files of others."""
 
-    @property
-    def size(self) -> int: ...
+    def is_there(self) -> bool:
+        """Whether all of them can be read still."""
 
-    def __getitem__(self, wanted: slice, /) -> np.ndarray: ...
+
+class Section:
+    """The bytes that a file keeps of weights of which a load makes some, without a copy of all."""
+
+    def __init__(self, laid: Layout, weights: np.ndarray, aside: Bytes) -> None:
+        """weights: all of them. aside: what only recipes read."""
+        self._laid, self._weights, self._aside = laid, weights, aside
+        self.size = laid.aside + aside.size
+
+    def __getitem__(self, wanted: slice) -> np.ndarray:
+        begin, end, _ = wanted.indices(self.size)
+        made = np.zeros(max(end - begin, 0), np.uint8)
+        for run in self._laid.runs:
+            first, last = max(begin, run.place), min(end, run.place + run.end - run.begin)
+            if first < last:
+                moved = run.begin - run.place
+                made[first - begin : last - begin] = self._weights[first + moved : last + moved]
+        if end > self._laid.aside:
+            first = max(begin, self._laid.aside)
+            part = slice(first - self._laid.aside, end - self._laid.aside)
+            made[first - begin :] = self._aside[part]
+        return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,16 +155,17 @@ class Storage:
         made = tuple(replace(recipe, source=moved(recipe.source)) for recipe in self.recipes)
         return Storage(made, self.aside)
 
-    def section(self, weights: np.ndarray) -> np.ndarray:
+    def section(self, weights: np.ndarray) -> Bytes:
         """The bytes that a file keeps of the weights."""
         if not self.recipes:
             return weights
-        laid = self.check(weights.size)
-        kept = np.zeros(laid.aside + self.aside.size, np.uint8)
-        for begin, end, place in laid.runs:
-            kept[place : place + end - begin] = weights[begin:end]
-        kept[laid.aside :] = self.aside[:]
-        return kept
+        return Section(self.check(weights.size), weights, self.aside)
+
+    def is_there(self) -> bool:
+        """Whether what only recipes read can be read still: it may lie in the file of the model
+        that was compiled.
+        """
+        return not isinstance(self.aside, Sources) or self.aside.is_there()
 
     def header(self, weights: np.ndarray) -> dict[str, Any]:
         """What the header says of the weights, if there are recipes."""

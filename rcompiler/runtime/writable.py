@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rcompiler.runtime import container
+from rcompiler.runtime.container import Bytes
 from rcompiler.runtime.memory import room_for
 
 
@@ -36,7 +35,7 @@ class Writable(ABC):
             return container.packed(*self.content())
 
     @abstractmethod
-    def content(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def content(self) -> tuple[dict[str, Any], dict[str, Bytes]]:
         """Header and sections of the file.
 
         Returns:

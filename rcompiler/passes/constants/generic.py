@@ -26,7 +26,7 @@ from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import ops_of
 from rcompiler.passes.constants.moves import over_loops
 from rcompiler.runtime.deferred import BLOCK, Box, Constant, Deferred
-from rcompiler.runtime.recipes import Cast, Combine, Signed, Step, Whole
+from rcompiler.runtime.recipes import Cast, Combine, Signed, Step, Whole, in_memory
 
 _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "arith.addf": np.add,
@@ -124,7 +124,7 @@ def _elementwise(
     elif (step := _integer_step(generic.block)) is not None:
         made = over_loops(inputs[0], dims[0], order, generic.sizes, step)
     else:
-        operands = list(zip(inputs, dims, strict=True))
+        operands = list(zip(map(in_memory, inputs), dims, strict=True))
         made = _Nest(operands, order, generic.sizes).arithmetic(dtype, body)
     return made, f"generic {maps} {copied} {body.text}"
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rcompiler.runtime.deferred import Constant, Deferred, write
+from rcompiler.runtime.deferred import Constant, Deferred
 from rcompiler.runtime.memory import ALIGNMENT, address
 from rcompiler.runtime.recipes import (
     MOST_GROWTH,
@@ -35,13 +35,14 @@ from rcompiler.runtime.recipes import (
     plain,
 )
 from rcompiler.runtime.storage import Storage, layout
+from rcompiler.runtime.stored import Stored
 
 # What a source has to save, or all lies in the file as it is: bytes, and a part of what is made.
 _LEAST = 16 << 10
 _LEAST_PART = 4
 
-# address and bytes of an array, and the steps that made a source of it
-_Root = tuple[int, int, tuple[Step, ...]]
+# where an array is, its bytes, and the steps that made a source of it
+_Root = tuple[int | tuple[int, int], int, tuple[Step, ...]]
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,8 @@ class _Made:
     def root(self) -> _Root:
         """Equal where the bytes of the source are the same ones."""
         source = self.source if self.origin is None else self.origin
+        if isinstance(source, Stored):
+            return source.place, source.nbytes, self.before
         if isinstance(source, Deferred):
             return id(source), 0, self.before
         return address(source), source.nbytes, self.before
@@ -154,17 +157,35 @@ class _Sources:
         self.size = sum(_aligned(source.nbytes) for source in sources)
 
     def __getitem__(self, wanted: slice) -> np.ndarray:
-        """All bytes, and of those the wanted ones."""
-        out, place = np.zeros(self.size, np.uint8), 0
+        """The wanted bytes: only sources that have some of them are read, or made."""
+        begin, end, _ = wanted.indices(self.size)
+        out, place = np.zeros(max(end - begin, 0), np.uint8), 0
         for source in self._sources:
-            own = out[place : place + source.nbytes].view(source.dtype)
-            write(source, own.reshape(source.shape))
+            first, last = max(begin - place, 0), min(end - place, source.nbytes)
+            if first < last:
+                out[place + first - begin : place + last - begin] = _part(source, first, last)
             place += _aligned(source.nbytes)
-        return out[wanted]
+        return out
+
+    def is_there(self) -> bool:
+        """Whether all sources can be read still."""
+        roots = [each.source if isinstance(each, Derived) else each for each in self._sources]
+        return all(each.is_there() for each in roots if isinstance(each, Stored))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For another process: what is computed on demand has functions of this one."""
         return np.asarray, (self[:],)
+
+
+def _part(source: Constant, begin: int, end: int) -> np.ndarray:
+    """Some of the bytes of a source, in C order."""
+    if isinstance(source, Stored):
+        return source.part(begin, end)
+    if isinstance(source, Deferred):  # of which nothing is to stay
+        made = np.empty(source.shape, source.dtype)
+        source.write(made)
+        source = made
+    return np.ascontiguousarray(source).reshape(-1).view(np.uint8)[begin:end]
 
 
 def _groups(

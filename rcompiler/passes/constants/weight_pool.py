@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from rcompiler.passes.constants.storing import storage_of
-from rcompiler.runtime.deferred import Constant, write
+from rcompiler.runtime.deferred import Constant, Deferred, write
 from rcompiler.runtime.memory import ALIGNMENT, arena
 from rcompiler.runtime.storage import Storage
 
@@ -40,12 +40,16 @@ class WeightPool:
         pool.known, pool.size = dict(known), size
         return pool
 
-    def interned(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def interned(self, arrays: Mapping[str, Constant]) -> dict[str, Constant]:
         """The arrays of a module by their keys: those that an earlier one had as these objects, so
-        that what is made of them is known to have one source.
+        that what is made of them is known to have one source. What lies in a file has the source
+        that it is there.
         """
-        found = {}
+        found: dict[str, Constant] = {}
         for key, array in arrays.items():
+            if isinstance(array, Deferred):
+                found[key] = array
+                continue
             known = self._arrays.setdefault(key, array)
             same = (known.shape, known.dtype) == (array.shape, array.dtype)
             found[key] = known if same and np.array_equal(_bits(known), _bits(array)) else array
