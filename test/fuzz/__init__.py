@@ -9,8 +9,8 @@
     python test/fuzz --kinds=models --seed=4711           # mutants of the file of a graph
 
 A case is made of its seed alone. Kinds of cases: graphs; quantised networks, some of them made by
-onnxruntime's tools, on two levels of CPUs; graphs with passes left out and exchanged; schedules
-changed as text; files of models, and compiled files, with other bytes. `ops/` says how each
-operator may be used, a small generator for each; `maker` composes them to graphs; `judge` says what
-became of one; `reduce` makes it small.
+onnxruntime's tools, on two levels of CPUs; graphs with open axes, called with several sizes; graphs
+with passes left out and exchanged; schedules changed as text; files of models, and compiled files,
+with other bytes. `ops/` says how each operator may be used, a small generator for each; `maker`
+composes them to graphs; `judge` says what became of one; `reduce` makes it small.
 """

@@ -54,7 +54,7 @@ def grow(maker: Maker, wished: catalog.Key) -> None:
     """Nodes before, the wished operator, and nodes after it."""
     known = catalog.generators()
     rest = [key for key, made in known.items() if maker.opset in made.opsets]
-    common = [key for key in rest if not key[1] and key[0] in _COMMON]
+    common = [key for key in rest if not key[1] and key[0] in COMMON]
     for _ in range(maker.pick([0, 0, 1, 2, 4])):
         add(maker, maker.pick(common or rest))
     if not any(add(maker, wished) for _ in range(_TRIES)):
@@ -64,7 +64,7 @@ def grow(maker: Maker, wished: catalog.Key) -> None:
 
 
 # What stands between others in networks: more often than the rest.
-_COMMON = {
+COMMON = {
     "Add", "Mul", "Sub", "Div", "Relu", "Sigmoid", "Tanh", "MatMul", "Gemm", "Conv", "Reshape",
     "Transpose", "Concat", "Slice", "Softmax", "ReduceSum", "ReduceMax", "ReduceMean", "Cast",
     "Expand", "Squeeze", "Unsqueeze", "Where", "Gather", "Split", "Pad", "Max", "Min", "Clip",
@@ -119,4 +119,4 @@ def described(options: dict[str, Any]) -> str:
     return ", ".join(f"{k}={v!r}" for k, v in options.items() if v is not None)
 
 
-__all__ = ["TARGETS", "Case", "add", "case_of", "described", "grow", "options_of"]
+__all__ = ["COMMON", "TARGETS", "Case", "add", "case_of", "described", "grow", "options_of"]

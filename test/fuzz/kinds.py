@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from . import graphs, judge, quantisers
+from . import graphs, judge, quantisers, ranges
 from . import halves as half_graphs
 from . import large as large_graphs
 from . import quantised as quantised_networks
@@ -45,6 +45,7 @@ OF_GRAPHS: dict[str, tuple[CaseOf, Judge]] = {
     "graph": (graphs.case_of, judge.judge),
     "quantised": (quantised_networks.case_of, quantised_networks.judged),
     "quantisers": (quantisers.case_of, quantised_networks.judged),
+    "ranges": (ranges.case_of, ranges.judged),
     "halves": (half_graphs.case_of, judge.judge),
     "large": (large_graphs.case_of, judge.judge),
 }
@@ -62,5 +63,5 @@ BYTES = ("models", "artifacts")  # whose mutants are files with other bytes
 # How often each is tried where all are.
 SHARES = {
     **{"graph": 10, "sized": 1, "quantised": 1, "quantisers": 1, "calls": 1, "halves": 1},
-    **{"large": 1, "passes": 2, "schedules": 1, "models": 1, "artifacts": 1},
+    **{"ranges": 1, "large": 1, "passes": 2, "schedules": 1, "models": 1, "artifacts": 1},
 }

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, numpy_helper
 from onnxruntime.quantization import (
     CalibrationDataReader,
     CalibrationMethod,
@@ -31,6 +31,7 @@ from onnxruntime.quantization import (
 from rcompiler.frontend import contrib, dtypes
 
 from . import evaluate
+from .declared import declared
 from .evaluate import Unjudged
 from .maker import Maker, Reject
 from .quantised import QuantisedCase, grown, options_of
@@ -170,23 +171,17 @@ def _halved(model: ModelProto) -> ModelProto:
 
 def _declared(model: ModelProto, feeds: Mapping[str, np.ndarray], half: bool) -> ModelProto:
     """The model with the type and shape of each value, which the tools leave out. Raises Reject
-    where it cannot be evaluated."""
+    where it cannot be evaluated or is not valid, as with scales of f32 for f16 (1.32)."""
     try:
         values = evaluate.evaluate(model, feeds)
-    except Unjudged as error:
+        inferred = onnx.shape_inference.infer_shapes(model, check_type=True)
+    except (Unjudged, onnx.shape_inference.InferenceError) as error:
         raise Reject(str(error)) from error
-    del model.graph.value_info[:]
-    known = {v.name for v in (*model.graph.output, *model.graph.input)}
-    known |= {t.name for t in model.graph.initializer}
-    inferred = evaluate.value_types(onnx.shape_inference.infer_shapes(model))
+    kinds = evaluate.value_types(inferred)
     usual = "float16" if half else "float32"
     for name, array in values.items():
-        if name in known:
-            continue
-        kind = inferred.get(name, usual) if array.dtype == np.float64 else dtypes.name_of(array)
-        info = helper.make_tensor_value_info(name, dtypes.to_onnx(kind), array.shape)
-        model.graph.value_info.append(info)
-    return model
+        kinds.setdefault(name, usual if array.dtype == np.float64 else dtypes.name_of(array))
+    return declared(model, values, kinds)
 
 
 def _sums_floats(model: ModelProto) -> bool:
