@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 import sized_networks
 
-from rcompiler.errors import ShapeError
+from rcompiler.errors import ShapeError, UnsupportedOp
 from rcompiler.frontend import check, import_onnx
 from rcompiler.frontend.packed.packing import Group, Packing, packings_of
 from rcompiler.frontend.packed.rules import names
@@ -116,6 +116,35 @@ def test_all_gaps_are_listed():
     gaps = check(model, packing=found)
     assert [(gap.node, gap.op) for gap in gaps] == [("first", "Trilu"), ("second", "Concat")]
     assert all("not translated for packed batches" in gap.reason for gap in gaps)
+
+
+def test_squeeze_without_axes_is_refused():
+    """A call may have one request, and a request one position."""
+    graph = helper.make_graph(
+        [helper.make_node("Squeeze", ["x"], ["y"])],
+        "axes",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "seq", 1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    found = packings_of(model, SHAPES, None, ("batch", "seq")).bindings[-1]
+    with pytest.raises(UnsupportedOp, match="which axes have one element depends on the sizes"):
+        import_onnx(model, packing=found)
+
+
+@pytest.mark.parametrize("op", ["Shape", "Size"])
+def test_a_result_that_says_lengths_is_refused(op):
+    """It is one number, and each request has its own."""
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"]), helper.make_node(op, ["y"], ["told"])],
+        "lengths",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "seq", 4])],
+        [helper.make_tensor_value_info("told", TensorProto.INT64, None)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    found = packings_of(model, SHAPES, None, ("batch", "seq")).bindings[-1]
+    with pytest.raises(UnsupportedOp, match="'told'.* number of its own"):
+        import_onnx(model, packing=found)
 
 
 def test_operators_have_rules_for_sizes_too():

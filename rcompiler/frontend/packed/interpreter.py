@@ -39,19 +39,17 @@ class PackedInterpreter(Interpreter):
         if isinstance(value, Rows):
             return value.value
         sizes = value.sizes if isinstance(value, Value | Padded) else ()
-        if not has_lengths(sizes, self._packing):
+        numbers = value.elements if isinstance(value, Value) else None
+        if has_lengths(sizes, self._packing):
+            told = ", ".join(map(str, sizes))
+            why = f"of shape [{told}]; the two dimensions have to be next to each other, once"
+        elif numbers is not None and has_lengths(numbers.reshape(-1), self._packing):
+            told = ", ".join(map(str, numbers.reshape(-1)))
+            why = f"that says {told}, which each request has a number of its own for"
+        else:
             return value
-        told = ", ".join(map(str, sizes))
-        return Unknown(
-            Gap(
-                name,
-                "",
-                f"a packed model has no result of shape [{told}]; the two dimensions have to be "
-                "next to each other, once",
-                LengthsDiffer.remedy,
-                kind="output",
-            )
-        )
+        reason = f"a packed model has no result {why}"
+        return Unknown(Gap(name, "", reason, LengthsDiffer.remedy, kind="output"))
 
     def node(self, call: Call) -> list[Any]:
         node = call.node

@@ -57,6 +57,8 @@ def _flatten(packed: Packed) -> list[Any]:
 def _squeeze(packed: Packed) -> list[Any]:
     sizes = packed.inputs[0].sizes
     given = _axes(packed)
+    if given is None and any(isinstance(size, Extent) and size.lowest <= 1 for size in sizes):
+        raise packed.refuse("which axes have one element depends on the sizes")
     axes = [d for d, size in enumerate(sizes) if size == 1] if given is None else given
     axes = [packed.axis(axis, len(sizes)) for axis in axes]
     if any(sizes[axis] != 1 for axis in axes):
