@@ -106,11 +106,11 @@ class Ranges:
         is called when programs have come; it is not kept alive."""
         self._source, self._options, self._inputs = model, dict(options), inputs
         self._changed = weakref.WeakMethod(changed)
-        self._notes: list[str] = []
         self._now: _Serving | None = None
         self._trials, self._closed = 0, False
         self._parts: dict[Bucket, int] = {}  # of ranges, and how many sizes would do with them
-        self._refused: set[str] = set()  # sizes for ranges of which the model is refused
+        # by sizes for ranges of which the model is refused: what is said of it
+        self._refused: dict[frozenset[int], str] = {}
         self.fix(())
 
     @staticmethod
@@ -300,6 +300,7 @@ class Ranges:
     # -- the first program ------------------------------------------------------------------------
     def _begun(self, seen: Sequence[Sizes], sizes: Sizes, feeds: Feeds) -> Model | None:
         made = relations(seen, self._first)
+        seen = [each for each in seen if agrees(each, made)]
         free = [k for k in range(len(self._names)) if k not in made]
         loose = [(name, k) for name, k in self._numbers if k in free]
         if any(len({each[k] for each in seen}) > 1 for _, k in loose):
@@ -310,7 +311,7 @@ class Ranges:
         if bucket is None:
             return None
         ends = zip(free, bucket, strict=True)
-        varied = ", ".join(self._names[k] for k, (low, high) in ends if low < high)
+        varied = frozenset(k for k, (low, high) in ends if low < high)
         if varied in self._refused:
             return None
         self._trials += 1
@@ -327,13 +328,16 @@ class Ranges:
             else:
                 found.told = self._told
                 constants = {name: array.tobytes() for name, array in values.items()}
+                for sizes_of in self._refused:  # it is so no longer
+                    if sizes_of <= varied.union(made):
+                        self._refused[sizes_of] = ""
                 self._now = _Serving(found, made, free, constants, tuple(failed))
                 if self._closed:  # while it was compiled
                     found.close()
                 return self.serving(sizes, feeds)
-        self._refused.add(varied)
-        self._notes.append(
-            f"each size of {varied} has a program of its own, as the model cannot be compiled for "
+        names = ", ".join(self._names[k] for k in sorted(varied))
+        self._refused[varied] = (
+            f"each size of {names} has a program of its own, as the model cannot be compiled for "
             f"a range of them: {error}"
         )
         return None
@@ -398,7 +402,8 @@ class Ranges:
     def notes(self) -> list[str]:
         """Why there are no ranges, or not some of them, a line each."""
         builds = () if self.model is None else self.model.builds
-        return [*self._notes, *(_refused(build) for build in builds if build.error is not None)]
+        said = [text for text in self._refused.values() if text]
+        return [*said, *(_refused(build) for build in builds if build.error is not None)]
 
     @property
     def model(self) -> GrowingModel | None:

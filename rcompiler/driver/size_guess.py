@@ -38,12 +38,19 @@ class Sum:
 
 
 def relations(seen: Sequence[Sizes], first: Sequence[bool]) -> dict[int, Sum]:
-    """By symbol what it is made of, as far as that holds for all that was seen.
+    """By symbol what it is made of, as far as that holds for all that was seen; or for the last
+    calls, as many as make a range, where it holds for more symbols of these: a decoder may begin
+    with a past that is none.
 
     Args:
         seen: calls.
         first: of each symbol whether it is that of a first axis, which is rarely part of a sum.
     """
+    every, last = _relations(seen, first), _relations(seen[-_DIFFERENT:], first)
+    return last if len(seen) > _DIFFERENT and len(last) > len(every) else every
+
+
+def _relations(seen: Sequence[Sizes], first: Sequence[bool]) -> dict[int, Sum]:
     count = len(seen[0])
     varied = [n for n in range(count) if len({sizes[n] for sizes in seen}) > 1]
     found: dict[int, Sum] = {}

@@ -358,6 +358,58 @@ def test_a_decoder_compiles_three_times(compiled, total):
         assert len(compiled) == 5
 
 
+MERGED = """
+  <ir_version: 8, opset_import: ["": 17]>
+  g (float[b, s, 16] x, float[b, all] mask, float[b, past, 16] old, bool[1] use)
+    => (float[b, s, 16] y, float[b, all, 16] new) <int64[1] one = {1}> {
+      y, new = If (use) <
+        then_branch = g1 () => (float[b, s, 16] y1, float[b, all, 16] new1) {
+          new1 = Concat <axis = 1> (old, x)
+          KEYS1
+        },
+        else_branch = g2 () => (float[b, s, 16] y2, float[b, all, 16] new2) {
+          new2 = Identity (x)
+          KEYS2
+        }>
+  }
+"""
+KEYS = """
+          turned# = Transpose <perm = [0, 2, 1]> (new#)
+          scores# = MatMul (x, turned#)
+          hidden# = Unsqueeze (mask, one)
+          masked# = Add (scores#, hidden#)
+          weights# = Softmax <axis = -1> (masked#)
+          y# = MatMul (weights#, new#)"""
+
+
+@pytest.mark.parametrize(("past", "programs"), [(0, 3), (1, 4)])
+def test_a_merged_decoder(compiled, past, programs):
+    """Its first call takes the branch without a past, of which there is none, or one that counts
+    nothing; later ones have a range of lengths, for which that branch fits no call."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    text = MERGED
+    for number in "12":
+        text = text.replace(f"KEYS{number}", KEYS.replace("#", number))
+    model = onnx.parser.parse_model(text).SerializeToString()
+    oracle = onnxruntime.InferenceSession(model)
+    rng = np.random.default_rng(0)
+    with session(model) as made:
+        old = np.zeros((1, past, 16), np.float32)
+        total = 0
+        for step in range(9):
+            x = rng.standard_normal((1, 1 if step else 5, 16)).astype(np.float32)
+            total += x.shape[1]
+            feeds = {"x": x, "mask": np.zeros((1, total), np.float32), "old": old}
+            feeds["use"] = np.array([step > 0])
+            results = made.run(None, feeds)
+            for got, want in zip(results, oracle.run(None, feeds), strict=True):
+                np.testing.assert_allclose(got, want, 1e-4, 1e-5)
+            old = results[1]
+        assert made.notes == ()
+        assert [each["past"] for each, _ in builds(made)][0] == (1, 128)
+        assert len({*made.programs}) == len(builds(made)) + programs - 1
+
+
 def test_a_decoder_without_prompt(compiled):
     with session(decoder()) as made:
         tokens(made, 1, 20)

@@ -36,6 +36,16 @@ def test_how_sizes_depend_on_others(seen, wanted):
     assert all(agrees(sizes, found) for sizes in seen)
 
 
+def test_the_last_calls_may_say_more_than_all():
+    """A decoder whose first call has a past of one that counts nothing."""
+    calls = [(1, 5, 5, 1), (1, 1, 6, 5), (1, 1, 7, 6), (1, 1, 8, 7)]
+    assert relations(calls[:3], FIRST) == {}
+    assert relations(calls, FIRST) == {2: Sum((1, 3))}
+    both = [(2, 9, 3, 3), *calls[1:]]
+    assert relations([(2, 9, 9, 3), (3, 4, 4, 2), *calls[1:3]], FIRST) == {}
+    assert relations(both, FIRST) == {2: Sum((1, 3))}
+
+
 def test_a_call_that_breaks_a_relation_does_not_agree():
     made = relations([PROMPT, ONE, TWO], FIRST)
     assert agrees((1, 1, 8, 7), made) and not agrees((1, 1, 9, 7), made)

@@ -28,6 +28,13 @@ def may_agree(a: Size, b: Size) -> bool:
     return isinstance(gap, Extent) and lowest(gap) <= 0 <= highest(gap)
 
 
+def mismatch(ctx: Context, a: Size, b: Size, reason: str) -> Exception:
+    """What to raise where two sizes have to be one and are not: where no call has them so, the
+    model does not fit the sizes, as it does not fit numbers that differ.
+    """
+    return SizeAtRunTime(reason) if may_agree(a, b) else ctx.shape_error(reason)
+
+
 def agreed(ctx: Context, value: Value, axis: int, size: Extent) -> Value:
     """The tensor, which has so many elements along an axis in each call that is no error."""
     b, own = ctx.b, value.sizes[axis]
@@ -61,7 +68,8 @@ def fitted(ctx: Context, value: Value, axis: int, size: Size) -> Value:
     if own == size:
         return value
     if not isinstance(size, Extent) or not isinstance(own, Extent) or not may_agree(own, size):
-        raise SizeAtRunTime(f"{own} elements along axis {axis} of an input meet {size}")
+        reason = f"{own} elements along axis {axis} of an input meet {size}"
+        raise mismatch(ctx, own, size, reason)
     return agreed(ctx, value, axis, size)
 
 

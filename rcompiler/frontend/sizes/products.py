@@ -9,6 +9,7 @@ from rcompiler.frontend.scalar import Number
 from rcompiler.frontend.value import Extents, SizeAtRunTime, extent_of
 from rcompiler.support.extent import Extent, lowest
 
+from .agreement import mismatch
 from .rules import Results, as_usual, need_along, need_whole, of_whole, rule, with_extents
 from .windows import seen, windows
 
@@ -16,7 +17,8 @@ from .windows import seen, windows
 def _contracted(ctx: Context, a: Value, i: int, b: Value, j: int) -> tuple[Value, Value]:
     """Both operands with zeros where nothing is along the axes that are contracted."""
     if a.extents[i] != b.extents[j]:
-        raise SizeAtRunTime(f"{a.sizes[i]} elements are contracted with {b.sizes[j]}")
+        own, other = a.sizes[i], b.sizes[j]
+        raise mismatch(ctx, own, other, f"{own} elements are contracted with {other}")
     return ctx.b.masked(a, [i]), ctx.b.masked(b, [j])
 
 
