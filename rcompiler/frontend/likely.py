@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from rcompiler.support.extent import highest, lowest
+
 from . import bounds, dtypes
 from .value import Interval, Value
 
@@ -72,6 +74,9 @@ def _operand(value: Value) -> _Operand:
 
 def interval_of(value: Value) -> Interval | None:
     """What is known of a value; None of nothing."""
+    if value.elements is not None and value.size:
+        sizes = [*value.elements.flat]
+        return float(min(map(lowest, sizes))), float(max(map(highest, sizes)))
     if value.likely is not None:
         return value.likely
     if value.base is not None and value.base.likely is not None:

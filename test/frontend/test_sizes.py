@@ -64,6 +64,28 @@ CASES = [
     case("float[seq] x",
          "n = Size(x) b = Constant<value=int64 {1}>() m = Add(n, b) o2 = Add(m, n)"
          "y = Range(m, o2, b)", "int64[o] y", name="range-from"),
+    case("float[seq] x",
+         "n = Size(x) a = Constant<value=int64 {0}>() b = Constant<value=int64 {2}>()"
+         "y = Range(a, n, b)", "int64[o] y", name="range-in-steps"),
+    case("float[seq] x",
+         "n = Size(x) f = Cast<to=1>(n) a = Constant<value=float {0.0}>()"
+         "b = Constant<value=float {1.0}>() r = Range(a, f, b) y = Add(x, r)",
+         name="range-of-floats"),
+    case("float[seq] x",
+         "n = Size(x) f = Cast<to=1>(n) a = Constant<value=float {0.5}>()"
+         "b = Constant<value=float {1.0}>() r = Range(a, f, b) y = Add(x, r)", name="from-a-half"),
+    case("float[seq] x",
+         "n = Size(x) f = Cast<to=11>(n) a = Constant<value=double {3.0}>() m = Mul(f, a)"
+         "c = Div(m, f) b = Constant<value=double {-1.0}>() z = Constant<value=double {0.0}>()"
+         "d = Div(m, a) g = Floor(d) r = Range(g, z, b) k = Cast<to=1>(r) e = Cast<to=1>(c)"
+         "s = Mul(k, e) y = Add(x, s)", name="floats-that-are-sizes"),
+    case("float[seq] x",
+         "n = Size(x) f = Cast<to=1>(n) a = Constant<value=float {2.0}>() h = Div(f, a)"
+         "y = Mul(x, h)", name="half-of-a-size"),
+    case("float[seq] x",
+         "n = Size(x) f = Cast<to=10>(n) k = Constant<value=float {1000.0}>()"
+         "a = Cast<to=10>(k) h = Mul(f, a) g = Cast<to=1>(h) y = Mul(x, g)",
+         name="more-than-f16-holds"),
     case(X, "s = Constant<value_ints=[2, 1, 3]>() y = Tile(x, s)"),
     case(X, "s = Constant<value_ints=[1, 2, 1]>() y = Tile(x, s)"),
     case("float[1, 3] x, float[seq] z",

@@ -2,7 +2,8 @@
 
     Shape(x) = [batch, seq, 64];  Gather(.., 1) = seq;  Concat([batch], [seq * 12]) = ...
 
-What is not decided for all sizes, such as whether one is below another, is left to the usual
+Floats that are sizes (``Cast(seq)``) are looked at, too, as long as all of them are whole and
+exact. What is not decided for all sizes, such as whether one is below another, is left to the usual
 translation: then the numbers are computed at run time, and decide no shape.
 """
 
@@ -38,6 +39,15 @@ Function = Callable[[dict[str, Any], Arrays], "np.ndarray | Sequence[np.ndarray]
 Quotient = Callable[[Size, int], Size]  # of a size that is never negative
 _TABLE: dict[str, Function] = {}
 _MOVING = ("Expand", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
+_MOST_EXACT = 1 << 53
+# Types of numbers that sizes are written as, and how large those are that all of it can hold.
+_EXACT = {
+    "int32": None,
+    "int64": None,
+    "float16": 1 << 11,
+    "float32": 1 << 24,
+    "float64": _MOST_EXACT,
+}
 _DECIDING = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Min", "Max")
 
 
@@ -57,7 +67,9 @@ def evaluated(b: Builder, node: Any, inputs: Sequence[Any]) -> list[Value] | Non
     if node.op_type == "Size":
         return [b.numbers(_array(product(first.sizes)), "int64")]
     function = _TABLE.get(node.op_type)
-    if node.op_type in _QUOTIENTS:  # what is no polynomial is a size of its own
+    if node.op_type == "Div" and dtypes.is_float(first.dtype):
+        function = _elementwise(_divided_without_rest)
+    elif node.op_type in _QUOTIENTS:  # what is no polynomial is a size of its own
         of_two = partial(_QUOTIENTS[node.op_type], partial(b.quotient, node.output[0]))
         function = _elementwise(partial(of_two, attributes))
     if function is None:
@@ -78,7 +90,7 @@ def evaluated(b: Builder, node: Any, inputs: Sequence[Any]) -> list[Value] | Non
         "Transpose",
     ):
         kind = first.dtype
-    if kind not in ("int32", "int64"):
+    if kind not in _EXACT:
         return None
     try:
         results = _applied(function, node, arrays)
@@ -86,7 +98,15 @@ def evaluated(b: Builder, node: Any, inputs: Sequence[Any]) -> list[Value] | Non
         return None
     if results[0].dtype == bool:
         return [b.constant(each, "bool") for each in results]
+    if not all(_is_exact(each, kind) for array in results for each in array.flat):
+        return None
     return [b.numbers(each, kind) for each in results]
+
+
+def _is_exact(size: Size, dtype: str) -> bool:
+    """Whether floats of a type are as large as a size, in each call."""
+    most = _EXACT[dtype]
+    return most is None or -most <= lowest(size) and highest(size) <= most
 
 
 def note(b: Builder, node: Any, inputs: list[Value | None], results: list[Any]) -> None:
@@ -137,6 +157,11 @@ def _sizes(value: Value) -> np.ndarray | None:
         return None
     if value.dtype == "bool":
         return value.const.astype(bool)
+    if dtypes.is_float(value.dtype):
+        numbers = value.const.astype(np.float64)
+        if not (np.abs(numbers) <= _MOST_EXACT).all() or (np.trunc(numbers) != numbers).any():
+            return None
+        return numbers.astype(np.int64).astype(object)
     return value.const.astype(object) if value.dtype in ("int32", "int64") else None
 
 
@@ -168,6 +193,16 @@ def _divided(quotient: Quotient, attributes: dict[str, Any], a: Size, b: Size) -
     if lowest(a) < 0:
         raise Undecided
     return quotient(a, b) if isinstance(b, int) else a // b
+
+
+def _divided_without_rest(a: Size, b: Size) -> Size:
+    """Of floats."""
+    if lowest(b) <= 0 <= highest(b):
+        raise Undecided
+    found = a // b
+    if found * b != a:
+        raise Undecided
+    return found
 
 
 def _remainder(quotient: Quotient, attributes: dict[str, Any], a: Size, b: Size) -> Size:
@@ -220,6 +255,9 @@ _TABLE.update(
     GreaterOrEqual=_elementwise(lambda a, b: not _less(a, b), bool),
     Where=_elementwise(lambda c, a, b: a if c else b),
     Cast=lambda _, arrays: arrays[0],
+    Floor=lambda _, arrays: arrays[0],
+    Ceil=lambda _, arrays: arrays[0],
+    Round=lambda _, arrays: arrays[0],
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -309,34 +310,47 @@ def _constant_of_shape(ctx: Context, lower: Lowering) -> Results:
 
 @rule("Range")
 def _range(ctx: Context, lower: Lowering) -> Results:
-    b = ctx.b
+    b, dtype = ctx.b, ctx.input(0).dtype
     if any(ctx.input(i).const is None and ctx.input(i).elements is None for i in range(3)):
         return lower(ctx)
-    start, limit, step = (_scalar(ctx, i) for i in range(3))
-    if not isinstance(step, int) or not step:
+    (start, fraction), (limit, beyond), (step, part) = (_scalar(ctx, i) for i in range(3))
+    known = isinstance(step, int) and step and not part and not beyond
+    if not known or fraction and step != 1:
+        if dtypes.is_float(dtype):  # they are counted
+            return lower(ctx)
         raise SizeAtRunTime(f"the step is {step}")
     sign = 1 if step > 0 else -1
-    count = _quotient((limit - start) * sign + abs(step) - 1, abs(step))
-    if lowest(count) < 0:
-        raise SizeAtRunTime(f"{count} numbers may be none")
-    dtype, most = ctx.input(0).dtype, highest(count)
+    # behind a fraction there are as many as behind 0: up to 3 these are 0.5, 1.5 and 2.5
+    length = (limit - start) * sign + abs(step) - 1
+    if lowest(length) < 0:
+        raise SizeAtRunTime(f"{limit - start} numbers, in steps of {step}, may be none")
+    count = b.quotient(ctx.outputs[0], length, abs(step))
+    most = highest(count)
     offsets = b.constant(np.arange(most, dtype=np.int64) * step, "int64")
     first = b.number(start)
-    values = b.elementwise(lambda s, a, f: s.cast(a + f, dtype), offsets, first, dtype=dtype)
-    if most:
+
+    def number(s: Body, offset: Scalar, first: Scalar) -> Scalar:
+        whole = s.cast(offset + first, dtype)
+        return whole + s.const(fraction, dtype) if fraction else whole
+
+    values = b.elementwise(number, offsets, first, dtype=dtype)
+    if most and not dtypes.is_float(dtype):
         last = (most - 1) * step
         values.known = lowest(start) + min(last, 0), highest(start) + max(last, 0)
     return b.sized(values, [extent_of(count)])
 
 
-def _scalar(ctx: Context, index: int) -> Any:
+def _scalar(ctx: Context, index: int) -> tuple[Any, float]:
+    """A size, and the fraction that a float is above it."""
     value = ctx.input(index)
     if value.elements is not None:
-        return value.elements.reshape(-1)[0]
+        return value.elements.reshape(-1)[0], 0.0
     number = ctx.const(index, "it decides the result's shape").reshape(-1)[0].item()
-    if not isinstance(number, int):
-        raise SizeAtRunTime("numbers that are no integers are counted")
-    return number
+    if isinstance(number, int):
+        return number, 0.0
+    if not math.isfinite(number):
+        raise SizeAtRunTime(f"input {index} is {number}")
+    return math.floor(number), number - math.floor(number)
 
 
 @rule("Pad")
