@@ -39,12 +39,13 @@ class PackedInterpreter(Interpreter):
         if isinstance(value, Rows):
             return value.value
         sizes = value.sizes if isinstance(value, Value | Padded) else ()
-        numbers = value.elements if isinstance(value, Value) else None
+        elements = value.elements if isinstance(value, Value) else None
+        numbers = () if elements is None else tuple(elements.reshape(-1))
         if has_lengths(sizes, self._packing):
             told = ", ".join(map(str, sizes))
             why = f"of shape [{told}]; the two dimensions have to be next to each other, once"
-        elif numbers is not None and has_lengths(numbers.reshape(-1), self._packing):
-            told = ", ".join(map(str, numbers.reshape(-1)))
+        elif has_lengths(numbers, self._packing):
+            told = ", ".join(map(str, numbers))
             why = f"that says {told}, which each request has a number of its own for"
         else:
             return value
