@@ -79,6 +79,13 @@ CASES = [
          "c = Div(m, f) b = Constant<value=double {-1.0}>() z = Constant<value=double {0.0}>()"
          "d = Div(m, a) g = Floor(d) r = Range(g, z, b) k = Cast<to=1>(r) e = Cast<to=1>(c)"
          "s = Mul(k, e) y = Add(x, s)", name="floats-that-are-sizes"),
+    # torch.roll, as it is exported
+    *(case("float[seq] x",
+           f"k = Constant<value_ints=[{shift}]>() n = Shape(x) m = Mod(k, n)"
+           "z = Constant<value_ints=[0]>() a = Slice(x, m, n, z) b = Slice(x, z, m, z)"
+           "c = Concat<axis=0>(a, b) y = Add(c, x)", name=f"roll-{shift}",
+           cases=[{"seq": 4}, {"seq": 7}])
+      for shift in (3, -3)),
     case("float[seq] x",
          "n = Size(x) f = Cast<to=1>(n) a = Constant<value=float {2.0}>() h = Div(f, a)"
          "y = Mul(x, h)", name="half-of-a-size"),

@@ -207,6 +207,10 @@ def _divided_without_rest(a: Size, b: Size) -> Size:
 
 def _remainder(quotient: Quotient, attributes: dict[str, Any], a: Size, b: Size) -> Size:
     """Of the sign of the divisor, as of quotients that are rounded down."""
+    if lowest(a) >= 0 and at_most(a + 1, b):
+        return a
+    if highest(a) < 0 and at_most(-a, b) and not attributes.get("fmod", 0):
+        return a + b
     if not isinstance(b, int) or b < 1 or attributes.get("fmod", 0) and lowest(a) < 0:
         raise Undecided
     positive = a + max(-(lowest(a) // b), 0) * b  # the same remainder
