@@ -12,6 +12,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ _TYPES = {"to", "dtype", "output_dtype", "output_datatype", "stash_type", "preci
 _FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 _ELEMENTS = {dtypes.from_onnx(n) for n in TensorProto.DataType.values()} - {"undefined"}
 _CONTROL = {"If", "Loop", "Scan"}
+_RUNNERS = 4096  # that are kept: more than a graph of the kind "large" has nodes
 _BITS = {"BitCast"}  # their results are made of the bits of their operands
 
 
@@ -255,17 +257,26 @@ def _run(node: NodeProto, needed: Mapping[str, Any], opsets: Mapping[str, int]) 
 def _runner(
     node: NodeProto, needed: Iterable[str], opsets: Mapping[str, int]
 ) -> ReferenceEvaluator:
+    """The reference of one node, which each run with rounding errors asks for again."""
+    return _known_runner(node.SerializeToString(), tuple(needed), tuple(opsets.items()))
+
+
+@lru_cache(_RUNNERS)
+def _known_runner(
+    node: bytes, needed: tuple[str, ...], opsets: tuple[tuple[str, int], ...]
+) -> ReferenceEvaluator:
+    parsed = NodeProto.FromString(node)
     graph = helper.make_graph(
-        [node],
+        [parsed],
         "node",
         [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in needed],
         [
             helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None)
-            for name in node.output
+            for name in parsed.output
             if name
         ],
     )
-    return ReferenceEvaluator(_model(graph, opsets))
+    return ReferenceEvaluator(_model(graph, dict(opsets)))
 
 
 def _model(graph: GraphProto, opsets: Mapping[str, int]) -> ModelProto:

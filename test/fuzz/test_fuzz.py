@@ -170,6 +170,19 @@ def test_a_seeded_fault_is_seen_and_made_small():
     assert sum(a.size for a in small.feeds.values()) < sum(a.size for a in case.feeds.values())
 
 
+@pytest.mark.parametrize(("off", "most"), [(0.0, 1), (0.1, judge.RUNS + judge.MORE_RUNS)])
+def test_only_what_may_be_wrong_is_looked_at_in_many_runs(monkeypatch, off, most):
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        g (float[5] x) => (float[5] y) { a = Exp(x)  b = Add(a, x)  y = Sin(b) }""")
+    case = graphs.Case(model, {"x": np.linspace(-1, 1, 5, dtype=np.float32)})
+    (right,) = rcompiler.compile_onnx(model)(**case.feeds)
+    seeds, noisy = [], judge._noisy
+    monkeypatch.setattr(judge, "_noisy", lambda *a: seeds.append(a[2]) or noisy(*a))
+    found = judge.compared(case, {"y": right + np.float32(off)}, lambda stage: None)
+    assert found.status == ("wrong" if off else "ok")
+    assert len(seeds) <= most and seeds == [*range(len(seeds))] and (not off or len(seeds) == most)
+
+
 def test_rounding_is_no_fault():
     """A few units in the last place are within what f32 may round."""
     assert judge.judge(wrong_case(), compile=Faulty("Sigmoid", 1 + 2**-23)).status == "ok"
