@@ -5,10 +5,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -130,6 +131,54 @@ def test_squeeze_without_axes_is_refused():
     found = packings_of(model, SHAPES, None, ("batch", "seq")).bindings[-1]
     with pytest.raises(UnsupportedOp, match="which axes have one element depends on the sizes"):
         import_onnx(model, packing=found)
+
+
+NODES = {
+    "a row more": helper.make_node("Pad", ["z", "pads"], ["y"]),
+    "rows again": helper.make_node("Tile", ["z", "twice"], ["y"]),
+    "over requests": helper.make_node("Softmax", ["z"], ["y"], axis=0),
+    "their sum": helper.make_node("ReduceSum", ["z", "first"], ["y"]),
+    "the first one": helper.make_node("Gather", ["z", "first"], ["y"]),
+    "all pairs": helper.make_node("Gemm", ["z", "z"], ["y"], transB=1),
+    "so far": helper.make_node("CumSum", ["z", "first"], ["y"]),
+}
+APART = {
+    "within each": helper.make_node("Softmax", ["z"], ["y"], axis=1),
+    "its sum": helper.make_node("ReduceSum", ["z", "last"], ["y"]),
+    "with weights": helper.make_node("Gemm", ["z", "w"], ["y"]),
+    "turned": helper.make_node("Transpose", ["z"], ["y"], perm=[1, 0]),
+    "normalised": helper.make_node("LpNormalization", ["z"], ["y"], axis=1),
+}
+
+
+def of_requests(node):
+    """The gaps of a model with a node on a tensor that requests have without lengths."""
+    constants = {"pads": [1, 0, 0, 0], "twice": [2, 1], "first": [0], "last": [-1]}
+    weights = {"w": np.ones((4, 2), np.float32)}
+    arrays = weights | {name: np.int64(value) for name, value in constants.items()}
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["v"]), node],
+        "requests",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "seq", 4]),
+            helper.make_tensor_value_info("z", TensorProto.FLOAT, ["batch", 4]),
+        ],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "vy"],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    return check(model, packing=packings_of(model, SHAPES, None, ("batch", "seq")).bindings[-1])
+
+
+@pytest.mark.parametrize("what", NODES)
+def test_requests_without_lengths_do_not_read_each_other(what):
+    (gap,) = of_requests(NODES[what])
+    assert "requests read each other" in gap.reason
+
+
+@pytest.mark.parametrize("what", APART)
+def test_requests_without_lengths_may_be_apart(what):
+    assert of_requests(APART[what]) == []
 
 
 @pytest.mark.parametrize("op", ["Shape", "Size"])

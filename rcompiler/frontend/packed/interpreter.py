@@ -14,6 +14,7 @@ from rcompiler.frontend.value import LengthsDiffer, SizeAtRunTime, Value
 from rcompiler.support.extent import Size
 
 from . import rules
+from .apart import mixed
 from .packing import Packing
 from .ragged import Padded, Rows, has_lengths, has_requests, is_ragged, place
 from .tables import Tables
@@ -65,6 +66,8 @@ class PackedInterpreter(Interpreter):
                         "positions of a packed batch are used as indices which may be wrong",
                         LengthsDiffer.remedy,
                     )
+            if not own and (why := mixed(call, made, self._packing)):
+                raise call.refuse(f"{LengthsDiffer.reason}: {why}", LengthsDiffer.remedy)
             return made
         if node.op_type == "Identity":
             return call.inputs[:1]
