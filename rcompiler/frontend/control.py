@@ -17,7 +17,9 @@ from .builder import Value
 from .frame import Call, Runner
 
 Handler = Callable[[Call], list[Any]]
-MAX_TRIPS = 4096
+MAX_TRIPS = 4096  # of a body that is written out
+# Of one that is a function: some milliseconds and kB of a compilation for each iteration.
+MAX_STEPS = 1 << 17
 
 _TABLE: dict[str, Handler] = {}
 

@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto
 
+from rcompiler.errors import UnsupportedOp
+
 from . import dtypes
 from .builder import Value
 from .conditional import Truth, both, run_under, select, truth
-from .control import MAX_TRIPS, handles, stack
+from .control import MAX_STEPS, MAX_TRIPS, handles, stack
 from .frame import Call, Unknown
 from .likely import most_of
-from .loop_steps import run_as_steps
+from .loop_steps import Steps, run_as_steps
 from .sized import bare, sized
 
 _ENDLESS = 1 << 31  # a trip count that is there because the operator wants one
@@ -45,11 +47,11 @@ class _Count:
     def of(call: Call) -> _Count:
         value, allowed = call.optional(0), call.bound()
         if value is None:
-            return _Count(None, MAX_TRIPS + 1, None, allowed)
+            return _Count(None, MAX_STEPS + 1, None, allowed)
         if isinstance(value, Value) and value.const is None:
             if value.size != 1:
                 raise call.refuse(f"its trip count has {value.size} elements, not one")
-            low, high = value.bounds or (0, MAX_TRIPS + 1)
+            low, high = value.bounds or (0, MAX_STEPS + 1)
             if allowed is None and high > MAX_TRIPS:
                 allowed = most_of(value, MAX_TRIPS)
             return _Count(call.b.reshape(value, []), low, high, allowed)
@@ -72,18 +74,23 @@ class _Count:
             lambda s, i, n: i + 1 < s.cast(n, i.dtype), number, self.given, dtype="bool"
         )
 
+    def certain(self) -> int:
+        """Iterations that all run, if their condition does not end them; 0: that is not known."""
+        known = self.given is None and self.most is not None and self.most <= MAX_STEPS
+        return self.least if known else 0
+
     def limit(self, call: Call, condition: Value) -> int:
         """Iterations that are written where only a condition says which of them run.
 
         Raises UnsupportedOp where nothing says how many that may be.
         """
         least = min((n for n in (self.most, self.allowed) if n is not None), default=None)
-        if least is not None and least <= MAX_TRIPS:
+        if least is not None and least <= MAX_STEPS:
             return least
         name = call.node.name or call.name
         most = "any number of" if least is None or least >= _ENDLESS else str(least)
         raise call.refuse(
-            f"how often it runs is known only at run time: up to {most} times, and {MAX_TRIPS} are "
+            f"how often it runs is known only at run time: up to {most} times, and {MAX_STEPS} are "
             "the most that are compiled",
             f"Pass compile_onnx the most iterations that it may have: bounds={{'{name}': ...}}",
             tuple(sorted(condition.inputs)),
@@ -105,22 +112,30 @@ def _loop(call: Call) -> list[Any]:
     trip, first_unsure, unsure = 0, 0, None
     wanted = any(call.node.output[len(carried) :])  # scan outputs
     ran: list[Truth] = []
+    steps: Steps | None = None
     while going is not False:
         if isinstance(going, Value):
             end = count.limit(call, going)
             first_unsure = trip if unsure is None else first_unsure
             if trip == end:
                 break
-            # constants that it begins with are none any more behind the first iteration
-            if trip <= first_unsure + 1 and not wanted:
-                steps = run_as_steps(call, going, after, trip, end, partial(count.follows, call))
-                if steps is not None:
-                    unsure, trip, (after, going) = going, end, steps
-                    going = both(call.b, going, count.reached(call, trip))
-                    break
+        else:
+            end = count.certain()
+        many = end > MAX_TRIPS
+        # constants that it begins with are none any more behind the first iteration
+        if trip <= first_unsure + 1 and (many or isinstance(going, Value) and not wanted):
+            given = _not_known(call, after) if many else after
+            follows = partial(count.follows, call)
+            steps = run_as_steps(call, going, given, trip, end, follows, wanted)
+            if steps is not None:
+                unsure = going if isinstance(going, Value) else unsure
+                trip, after = end, steps.carried
+                going = both(call.b, steps.going, count.reached(call, trip))
+                break
+        if isinstance(going, Value):
             unsure = going
-        elif trip >= MAX_TRIPS:
-            raise call.refuse(f"more than {MAX_TRIPS} iterations", "Lower the trip count")
+        if trip >= MAX_TRIPS or many and isinstance(going, Value) and trip > first_unsure:
+            raise _too_many(call, end)
         first = [call.b.constant(trip, "int64"), call.b.constant(True, "bool")]
         bind = dict(zip(names, first + carried, strict=False))
         out = run_under(call, going, body, bind, trip)
@@ -133,15 +148,38 @@ def _loop(call: Call) -> list[Any]:
         going = both(call.b, going, truth(call, out[0]))
         going = both(call.b, going, count.reached(call, trip))
     call.b.at(call.name, call.node.op_type)
-    rows = [] if unsure is None else _rows_that_ran(call, unsure, ran, scans)
+    if steps is not None and wanted:
+        rows = _rows_of_steps(call, ran, scans, steps)
+    else:
+        rows = [] if unsure is None else _rows_that_ran(call, unsure, ran, scans)
     if isinstance(going, Value):
         _expect_end(call, count, trip, going, [*after, *rows])
-    if unsure is not None:
-        return after + rows
+    if unsure is not None or steps is not None:
+        return after + rows + [None] * (len(scans) - len(rows))
     if trip == 0 and scans:
         shapes = [v.type.tensor_type for v in body.output[1 + len(carried) :]]
         return after + [_empty_scan(call, t) for t in shapes]
     return after + [stack(call.it, scan, 0) for scan in scans]
+
+
+def _too_many(call: Call, trips: int) -> UnsupportedOp:
+    """trips: how many there are, if that is known; else 0."""
+    return call.refuse(
+        f"{trips or f'more than {MAX_TRIPS}'} iterations; at most {MAX_STEPS} are compiled, and "
+        f"{MAX_TRIPS} of a body that is written out for each: of one that needs the number of its "
+        "iteration while compiling, or hands on other types than it gets",
+        "Lower the trip count, or let the body compute with the number of its iteration only",
+    )
+
+
+def _not_known(call: Call, values: Sequence[Any]) -> list[Any]:
+    """Constants as results of an op, which may be others in each iteration."""
+    return [
+        call.b.elementwise(lambda s, a: a, v)
+        if isinstance(v, Value) and v.const is not None and v.size
+        else v
+        for v in values
+    ]
 
 
 def _handed_on(
@@ -199,6 +237,31 @@ def _rows_that_ran(
         extent = b.count(call.node.name or call.name, count, len(ran))
         whole = stack(call.it, scan, 0)
         made.append(b.sized(whole, [extent, *[None] * (whole.rank - 1)]))
+    return made
+
+
+def _rows_of_steps(
+    call: Call, ran: Sequence[Truth], scans: Sequence[Sequence[Any]], steps: Steps
+) -> list[Any]:
+    """The scan outputs where most iterations are calls of a function: rows of those that are
+    written out, and behind them theirs.
+
+    ran: whether each of those that are written out does.
+    """
+    b, made = call.b, list[Any]()
+    sure = sum(going is True for going in ran)
+    flags = [going for going in ran if isinstance(going, Value)]
+    for scan, rows in zip(scans, steps.rows, strict=True):
+        whole = b.concat([stack(call.it, scan, 0), rows], 0) if scan else rows
+        if steps.ran is not None:
+            count = b.elementwise(
+                lambda s, n, *more: sum((s.cast(flag, "int64") for flag in more), n + sure),
+                steps.ran,
+                *flags,
+            )
+            extent = b.count(call.node.name or call.name, count, whole.shape[0])
+            whole = b.sized(whole, [extent, *[None] * (whole.rank - 1)])
+        made.append(whole)
     return made
 
 

@@ -398,7 +398,7 @@ def test_loops_and_branches_inside_of_each_other():
     ("proto", "bounds", "words"),
     [
         (repeated(), None, "known only at run time: .*bounds={'again': ...}"),
-        (repeated(), {"again": 5000}, "up to 5000 times, and 4096 are the most"),
+        (repeated(), {"again": 200_000}, "up to 200000 times, and 131072 are the most"),
         (
             repeated([node("Concat", "s x", "t", axis=0), node("Identity", "going", "go")]),
             {"again": 2},

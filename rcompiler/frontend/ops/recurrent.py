@@ -17,6 +17,7 @@ import numpy as np
 
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
+from rcompiler.frontend.control import MAX_STEPS, MAX_TRIPS
 from rcompiler.frontend.core import accumulator
 from rcompiler.frontend.dtypes import bits
 from rcompiler.frontend.ops.gather import expect_inside
@@ -25,7 +26,6 @@ from rcompiler.frontend.recurrence import Collected
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
 
-MAX_STEPS = 4096  # of one direction, all of which a schedule has
 # From so many steps on they are a loop. What a first step multiplies zeros by is left out when the
 # graph of rTasks is made (`passes.schedule.zero_products`).
 LOOP_STEPS = 16
@@ -136,6 +136,12 @@ def _recurrent(ctx: Context) -> list[Value | None]:
         d = _direction(ctx, values, column)
         layer.append(d)
         if not _may_loop(d, ctx.wants(0)):
+            if x.shape[0] > MAX_TRIPS:
+                raise ctx.refuse(
+                    f"{x.shape[0]} time steps would be unrolled",
+                    f"At most {MAX_TRIPS} are: leave out the lengths of sequences, or make batch "
+                    "times hidden size a multiple of 16",
+                )
             outputs.append(_unroll(d, step, reverse))
             continue
         if y is None and ctx.wants(0):
@@ -234,7 +240,7 @@ def _operands(ctx: Context, directions: int, by_batch: bool) -> dict[str, Value 
     x = b.transpose(x, [1, 0, 2]) if by_batch else x
     (steps, batch, width), hidden = x.shape, r.shape[2]
     if steps > MAX_STEPS:
-        raise ctx.refuse(f"{steps} time steps would be unrolled", f"At most {MAX_STEPS} are")
+        raise ctx.refuse(f"it has {steps} time steps", f"At most {MAX_STEPS} are compiled")
     names = {3: "bias", 4: "lens", 5: "h", 6: "c", 7: "peephole"}
     rest = {name: ctx.optional(i) for i, name in names.items() if ctx.op == "LSTM" or i < 6}
     for name in ("h", "c"):
