@@ -59,9 +59,11 @@ def test_a_network_of_bf16_rounds_what_it_stores(name):
     assert error(name, "bf16", "cpu") < 3e-2
 
 
-@pytest.mark.parametrize("name", ["convnext", "vit"])
-def test_norms_and_scores_that_leave_f16_on_a_gpu(name):
-    assert error(name, "f16", "cuda:emulated") < 1e-2
+@pytest.mark.parametrize("target", ["cuda:emulated", "cuda:emulated-sm_90a"])
+@pytest.mark.parametrize("name", ["bert", "convnext", "vit"])
+def test_norms_and_scores_that_leave_f16_on_a_gpu(name, target):
+    """Inside of an rOperator; in T5's layer of 10^5 one hands them to another."""
+    assert error(name, "f16", target) < 1e-3
 
 
 @pytest.mark.skipif(len(FUSING) < 2, reason="this host has one such level at most")
