@@ -27,9 +27,13 @@ if TYPE_CHECKING:
         GraphOptimizationLevel,
         RunOptions,
         SessionOptions,
+        disable_telemetry_events,
+        enable_telemetry_events,
+        get_all_providers,
         get_available_providers,
         get_device,
         set_default_logger_severity,
+        set_default_logger_verbosity,
     )
     from rcompiler.session.signature import ModelMetadata, NodeArg
     from rcompiler.session.values import OrtValue
@@ -55,8 +59,12 @@ _HOME = {
     "OrtValue": "rcompiler.session.values",
     "RunOptions": "rcompiler.session.options",
     "SessionOptions": "rcompiler.session.options",
+    "disable_telemetry_events": "rcompiler.session.options",
+    "enable_telemetry_events": "rcompiler.session.options",
+    "get_all_providers": "rcompiler.session.options",
     "get_available_providers": "rcompiler.session.options",
     "get_device": "rcompiler.session.options",
+    "set_default_logger_verbosity": "rcompiler.session.options",
     "set_default_logger_severity": "rcompiler.session.options",
 }
 
@@ -77,10 +85,14 @@ __all__ = [
     "SessionOptions",
     "compile_onnx",
     "compile_schedule",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
+    "get_all_providers",
     "get_available_providers",
     "get_device",
     "load",
     "set_default_logger_severity",
+    "set_default_logger_verbosity",
     "set_seed",
 ]
 
@@ -89,7 +101,7 @@ __version__ = "0.1.0"  # pyproject.toml reads it here, without importing anythin
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'rcompiler' has no attribute {name!r}")
+        raise import_module("rcompiler.session.absent").absent("", name)
     try:
         return getattr(import_module(_HOME[name]), name)
     except ModuleNotFoundError as error:

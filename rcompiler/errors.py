@@ -104,6 +104,10 @@ class RangeError(CompilerError):
         return type(self), (str(self), self.bound, self.found)
 
 
+class AbsentError(CompilerError, AttributeError):
+    """A name that onnxruntime has and there is not here; it says what to use instead."""
+
+
 class DeviceError(CompilerError):
     """A device that is unknown or absent, or that a program does not fit on."""
 

@@ -21,7 +21,8 @@ FACE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Values of sessions", "rcompiler.session.values", ("OrtValue",)),
     ("Options of sessions", "rcompiler.session.options", tuple(
         "SessionOptions RunOptions GraphOptimizationLevel ExecutionMode ExecutionOrder "
-        "get_available_providers get_device set_default_logger_severity".split())),
+        "get_available_providers get_all_providers get_device set_default_logger_severity "
+        "set_default_logger_verbosity enable_telemetry_events disable_telemetry_events".split())),
     ("Compile in other ways", "rcompiler.compile", ("compile_policies", "operators_of")),
     ("Models", "rcompiler.model", tuple(
         "CompiledModel GpuModel Explained Portable model_of".split())),

@@ -32,6 +32,8 @@ from rcompiler.loading import load, load_bytes
 from rcompiler.model import Model
 from rcompiler.runtime.container import MAGIC
 from rcompiler.runtime.gpu.image import GpuImage
+from rcompiler.session.absent import KnowsAbsent
+from rcompiler.session.async_calls import AsyncCalls, Told
 from rcompiler.session.io_binding import IOBinding
 from rcompiler.session.label_maps import LabelMaps
 from rcompiler.session.options import (
@@ -60,7 +62,7 @@ _MOST_SIZES = 16  # of an input whose value a program is compiled for
 _FOREIGN = ("disabled_optimizers", "enable_fallback", "read_config_from_model")
 
 
-class InferenceSession:
+class InferenceSession(KnowsAbsent):
     """A model that is run by the names of its inputs and outputs, as onnxruntime's sessions are.
 
     Calls from several threads are safe.
@@ -118,6 +120,7 @@ class InferenceSession:
         self._ranges = told.get("ranges") if ranges is None else ranges
         self._keep_bytes = told.get("keep_bytes") if keep_bytes is None else keep_bytes
         self._model: Any = None  # the only program there is
+        self._async = AsyncCalls()
         self._by_shape: Any = None
         self._ignored: set[str] = set()  # inputs that no node reads and no program has
         self._maps: dict[str, LabelMaps] = {}  # of the outputs that a ZipMap makes
@@ -131,6 +134,7 @@ class InferenceSession:
         self._types = {arg.name: arg for arg in (*self._inputs, *self._optional)}
         self._names = [arg.name for arg in self._outputs]
         self._input_names = [arg.name for arg in self._inputs if arg.name not in self._ignored]
+        providers = [*(providers or ()), *settings._named_providers()]
         if provider_options:
             notes.append("provider_options change nothing")
         self._notes = (*notes, *provider_notes(providers, self.get_providers()))
@@ -223,7 +227,10 @@ class InferenceSession:
         return (*self._notes, *(self._by_shape.notes if self._by_shape is not None else ()))
 
     def close(self) -> None:
-        """End the programs, and what is built in the background. Idempotent."""
+        """End the programs, and what is built in the background, behind calls of `run_async`.
+        Idempotent.
+        """
+        self._async.wait()
         if self._by_shape is not None:
             self._by_shape.close()
         if self._model is not None:
@@ -354,6 +361,32 @@ class InferenceSession:
             check_tensor(arg)
         results = self.run(output_names, input_dict_ort_values, run_options)
         return [OrtValue(array) for array in results]
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Told,
+        user_data: Any,
+        run_options: Any = None,
+    ) -> None:
+        """Run once in a thread of its own, and return at once.
+
+        Args:
+            output_names, input_feed, run_options: as of `run`.
+            callback: called in that thread with the results, user_data and "", or with an empty
+                list, user_data and the message of the error.
+            user_data: anything.
+
+        Raises:
+            ShapeError: there is no output of a name, or what is called is no function.
+        """
+        self._wanted(output_names)
+        if not callable(callback):
+            raise ShapeError(f"the callback is a {type(callback).__name__}; give a function")
+        self._async.start(
+            lambda: self.run(output_names, input_feed, run_options), callback, user_data
+        )
 
     def io_binding(self) -> IOBinding:
         """What binds inputs and outputs that stay where they are from call to call."""
@@ -487,6 +520,30 @@ class InferenceSession:
         if found := provider_notes(providers, self.get_providers()):
             self._notes = (*self._notes, *found)
             warnings.warn(IgnoredOptionWarning("; ".join(found)), stacklevel=2)
+
+    def end_profiling(self) -> str:
+        """No file: nothing is written. Load the model with timed=True, or use rc-run --profile.
+
+        Returns:
+            An empty text.
+        """
+        return ""
+
+    def get_profiling_start_time_ns(self) -> int:
+        """Nothing is measured, see `end_profiling`.
+
+        Returns:
+            0.
+        """
+        return 0
+
+    def get_tuning_results(self) -> list[Any]:
+        """None: plans are kept in the cache (docs/plans.md).
+
+        Returns:
+            An empty list.
+        """
+        return []
 
     def disable_fallback(self) -> None:
         """Nothing: there are no providers to fall back to."""

@@ -176,6 +176,10 @@ class IOBinding:
         """
         return list(self._results)
 
+    def get_outputs_as_ortvaluevector(self) -> list[OrtValue]:
+        """The same as `get_outputs`."""
+        return self.get_outputs()
+
     def copy_outputs_to_cpu(self) -> list[np.ndarray]:
         """The same as arrays of the caller's."""
         return [value.numpy().copy() for value in self._results]

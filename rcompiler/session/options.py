@@ -5,12 +5,13 @@ What has a meaning here is done; all else is accepted, and noted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from typing import Any, TypeVar
 
 from rcompiler.errors import CompilerError, UnsupportedOp
+from rcompiler.session.absent import KnowsAbsent, absent
 
 CPU = "CPUExecutionProvider"
 _OF_GPUS = {"ptx": "CUDAExecutionProvider", "amdgcn": "ROCMExecutionProvider"}
@@ -86,7 +87,7 @@ def _said(numbers: range) -> str:
     return "'0' or '1'" if len(numbers) == 2 else "a number of bytes, 1 or more"
 
 
-class _Options:
+class _Options(KnowsAbsent):
     """Named values with defaults; other names are refused, as onnxruntime does."""
 
     _known: dict[str, tuple[Any, str]]
@@ -97,12 +98,8 @@ class _Options:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._known:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
+            raise absent(type(self).__name__, name)
         self.__dict__[name] = value
-
-    def __getattr__(self, name: str) -> Any:
-        """Of what is no option."""
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
 
     def _notes(self) -> Iterator[str]:
         """What was asked for and changes nothing, with the reason."""
@@ -131,6 +128,28 @@ class SessionOptions(_Options):
     def __init__(self) -> None:
         super().__init__()
         self.__dict__["_sizes"] = {}
+        self.__dict__["_providers"] = []
+
+    def add_provider(self, name: str, options: Mapping[str, str]) -> None:
+        """Name a provider, as `providers` of a session does.
+
+        Args:
+            name: such as "CUDAExecutionProvider".
+            options: its options.
+        """
+        self.__dict__["_providers"].append((name, dict(options)))
+
+    def has_providers(self) -> bool:
+        """Whether `add_provider` named one."""
+        return bool(self.__dict__["_providers"])
+
+    def set_provider_selection_policy(self, policy: Any) -> None:
+        """Nothing: what a model is compiled for is `target`, which the session notes.
+
+        Args:
+            policy: of onnxruntime.
+        """
+        self.__dict__["_providers"].append((f"policy {policy}", {}))
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Fix the size of an open dimension.
@@ -190,6 +209,9 @@ class SessionOptions(_Options):
                 raise CompilerError(f"entry {key!r} is {value!r}: give {_said(numbers)}")
             found[name] = bool(int(value)) if len(numbers) == 2 else int(value)
         return found
+
+    def _named_providers(self) -> list[Any]:
+        return list(self.__dict__["_providers"])
 
     def _sized(self) -> dict[str, int]:
         return dict(self.__dict__["_sizes"])
@@ -290,6 +312,27 @@ def set_default_logger_severity(severity: int) -> None:
     Args:
         severity: of onnxruntime's messages.
     """
+
+
+def get_all_providers() -> list[str]:
+    """The same: there are no others that could be installed."""
+    return get_available_providers()
+
+
+def set_default_logger_verbosity(verbosity: int) -> None:
+    """Nothing, as `set_default_logger_severity`.
+
+    Args:
+        verbosity: of onnxruntime's messages.
+    """
+
+
+def enable_telemetry_events() -> None:
+    """Nothing: there is no telemetry."""
+
+
+def disable_telemetry_events() -> None:
+    """Nothing: there is no telemetry."""
 
 
 def get_device() -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from rcompiler.errors import DeviceError, ShapeError
 from rcompiler.runtime.memory import address, aligned_empty
 from rcompiler.runtime.program import Tensor
+from rcompiler.session.absent import KnowsAbsent
 
 # By numpy's or ml_dtypes' name: onnxruntime's, and the number of ONNX.
 _TYPES: dict[str, tuple[str, int]] = {
@@ -89,7 +90,7 @@ def check_device(device_type: str) -> None:
         )
 
 
-class OrtValue:
+class OrtValue(KnowsAbsent):
     """A tensor in memory of the host: a numpy array, which it keeps and does not copy."""
 
     def __init__(self, array: np.ndarray) -> None:
@@ -157,6 +158,37 @@ class OrtValue:
         array = aligned_empty(tuple(shape), dtype)
         array[...] = np.zeros((), dtype)
         return OrtValue(array)
+
+    @staticmethod
+    def from_dlpack(data: Any) -> OrtValue:
+        """A value that shares the memory of a tensor of another library.
+
+        Args:
+            data: with `__dlpack__` and `__dlpack_device__`, as arrays and tensors have them.
+
+        Raises:
+            ShapeError: it has no such methods, or elements that numpy does not know.
+            DeviceError: it does not lie in memory of the host.
+        """
+        try:
+            return OrtValue(np.from_dlpack(data))
+        except (AttributeError, TypeError) as error:
+            raise ShapeError(f"{type(data).__name__}: {error}; give an array or tensor") from error
+        except (BufferError, RuntimeError, ValueError) as error:
+            raise DeviceError(f"{error}; copy it to memory of the host before") from error
+
+    def __dlpack__(self, **how: Any) -> Any:
+        """For other libraries, which share the memory.
+
+        Args:
+            **how: as of numpy.
+        """
+        return self._array.__dlpack__(**how)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The host."""
+        kind, number = self._array.__dlpack_device__()
+        return int(kind), int(number)
 
     def numpy(self) -> np.ndarray:
         """The numbers. The array is that of the value: what is written to it is seen here."""

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import rcompiler
 from rcompiler.driver import equal_weights
 from rcompiler.errors import (
+    AbsentError,
     ArtifactError,
     BusyError,
     CompilerError,
@@ -24,6 +25,7 @@ from rcompiler.errors import (
     UnsupportedOp,
 )
 from rcompiler.runtime.memory import aligned_empty
+from rcompiler.session.absent import ABSENT
 
 F = TensorProto.FLOAT
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(4, 3)
@@ -548,6 +550,109 @@ def test_the_options_of_onnxruntime_are_read():
 def test_options_of_the_compiler():
     found = session(rcompiler, sums((4, 3)), target="cpu:x86-64", eus=1)
     assert found.programs[0].artifact.target == "x86-64"
+
+
+OF_CLASSES = (
+    "InferenceSession SessionOptions RunOptions OrtValue IOBinding NodeArg ModelMetadata "
+    "GraphOptimizationLevel ExecutionMode ExecutionOrder"
+).split()
+OF_PYTHON = {"contextlib", "import_capi_exception", "onnxruntime_validation", "package_name"}
+
+
+@pytest.mark.parametrize("kind", ["", *OF_CLASSES])
+def test_each_name_of_onnxruntime_is_here_or_says_what_to_do(kind):
+    """None is left out by chance; and `hasattr` says that there is none."""
+    theirs = onnxruntime if not kind else getattr(onnxruntime, kind, None)
+    theirs = theirs or getattr(onnxruntime.capi.onnxruntime_pybind11_state, kind)
+    ours = getattr(rcompiler, kind) if kind else rcompiler
+    own, known = {*dir(ours)}, ABSENT.get(kind, {})
+    if kind in ("SessionOptions", "RunOptions"):
+        own |= {*dir(ours())}
+    if kind in ("NodeArg", "ModelMetadata"):
+        own |= {*ours.__dataclass_fields__}
+    if kind.startswith(("Graph", "Execution")):
+        own |= {"name", "value"}
+    names = {name for name in dir(theirs) if not name.startswith("_")} - OF_PYTHON - {"version"}
+    assert len(names) > 2
+    assert names - own <= known.keys()
+    for name in known:
+        instance = ours
+        if kind == "OrtValue":
+            instance = ours.ortvalue_from_numpy(X)
+        elif kind:
+            instance = session(rcompiler) if kind == "InferenceSession" else ours()
+        assert not hasattr(instance, name)
+        with pytest.raises(AbsentError, match=f"{name} of onnxruntime is not here: .{{10}}"):
+            getattr(instance, name)
+
+
+def test_other_names_are_no_attributes():
+    for thing in (rcompiler, session(rcompiler), rcompiler.SessionOptions()):
+        with pytest.raises(AttributeError, match="no attribute 'frobnicate'") as caught:
+            thing.frobnicate  # noqa: B018
+        assert not isinstance(caught.value, CompilerError)
+
+
+def test_a_call_that_goes_on_beside(ort):
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 2
+    found, told, ended = session(ort, options=options), [], threading.Event()
+
+    def callback(results, user_data, error):
+        told.append((results, user_data, error))
+        ended.set()
+
+    found.run_async(["total"], {"x": X, "y": X}, callback, "mine")
+    assert ended.wait(60)
+    [(results, user_data, error)] = told
+    np.testing.assert_array_equal(results[0], 2 * X)
+    assert (user_data, error) == ("mine", "")
+
+
+def test_what_a_call_beside_refuses_is_told():
+    told = []
+    with session(rcompiler) as found:
+        found.run_async(None, {"x": X}, lambda *given: told.append(given), 7)
+        with pytest.raises(ShapeError, match="there is no output 'other'"):
+            found.run_async(["other"], {"x": X, "y": X}, told.append, None)
+        with pytest.raises(ShapeError, match="the callback is a str"):
+            found.run_async(None, {"x": X, "y": X}, "print", None)
+    [(results, user_data, error)] = told  # closing waits for it
+    assert (results, user_data) == ([], 7) and error.startswith("ShapeError: ")
+
+
+def test_values_are_shared_with_other_libraries(ort):
+    x = X.copy()
+    value = ort.OrtValue.from_dlpack(x)
+    x[0, 0] = 7
+    np.testing.assert_array_equal(value.numpy(), x)
+    assert value.__dlpack_device__()[0] == 1
+    np.testing.assert_array_equal(np.from_dlpack(value), x)
+
+
+def test_what_cannot_be_shared_is_refused():
+    with pytest.raises(ShapeError, match="list: .*; give an array or tensor"):
+        rcompiler.OrtValue.from_dlpack([1])
+    read_only = X.copy()
+    read_only.flags.writeable = False
+    np.testing.assert_array_equal(rcompiler.OrtValue.from_dlpack(read_only).numpy(), X)
+
+
+def test_providers_of_options_are_noted():
+    options = rcompiler.SessionOptions()
+    assert not options.has_providers()
+    options.add_provider("CUDAExecutionProvider", {})
+    options.set_provider_selection_policy("PREFER_GPU")
+    assert options.has_providers()
+    with pytest.warns(IgnoredOptionWarning, match="'CUDAExecutionProvider' is not used"):
+        found = session(rcompiler, options=options)
+    assert any("PREFER_GPU" in note for note in found.notes)
+
+
+def test_nothing_is_profiled(ort):
+    found = session(ort)
+    assert found.end_profiling() == "" and found.get_tuning_results() == []
+    assert rcompiler.get_all_providers() == rcompiler.get_available_providers()
 
 
 @pytest.mark.parametrize(
