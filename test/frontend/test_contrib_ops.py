@@ -4,10 +4,12 @@ computes them, or by their definition where its CPU provider does not."""
 import math
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 from oracles.contrib_node import by_onnxruntime, check_node, node_model
 
+import rcompiler
 from rcompiler.errors import CompilerError, InvalidModel, ShapeError, UnsupportedOp
 from rcompiler.frontend import contrib, import_onnx, registry, untranslated
 
@@ -291,6 +293,26 @@ def test_an_operator_that_is_not_translated_says_what_to_do():
     model.opset_import.append(helper.make_opsetid("com.microsoft.nchwc", 1))
     with pytest.raises(UnsupportedOp, match="saved this model for one machine.*ENABLE_EXTENDED"):
         import_onnx(model)
+
+
+def test_a_model_that_onnxruntime_saved_for_one_machine_says_what_to_do(tmp_path):
+    """And that works: the same model, saved with less of its optimisations."""
+    model, fed = node_model("Conv", [f(1, 16, 8, 8), f(32, 16, 3, 3)], ["float32"], 1, domain="")
+    levels = onnxruntime.GraphOptimizationLevel
+    for level in (levels.ORT_ENABLE_ALL, levels.ORT_ENABLE_EXTENDED):
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.graph_optimization_level = level
+        options.optimized_model_filepath = str(tmp_path / f"{level.name}.onnx")
+        onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    saved = onnx.load(tmp_path / "ORT_ENABLE_ALL.onnx")
+    if any(node.domain == "com.microsoft.nchwc" for node in saved.graph.node):
+        with pytest.raises(UnsupportedOp, match="saved this model for one machine.*EXTENDED"):
+            import_onnx(saved)
+    (found,) = rcompiler.compile_onnx(tmp_path / "ORT_ENABLE_EXTENDED.onnx", eus=1)(**fed)
+    np.testing.assert_allclose(found, by_onnxruntime(model, fed)[0], 1e-4, 1e-4)
 
 
 def test_a_file_in_onnxruntimes_own_format_says_what_to_do(tmp_path):
