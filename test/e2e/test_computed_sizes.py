@@ -315,3 +315,28 @@ def test_three_small_numbers_have_a_least_and_a_greatest():
     given = [np.int64(x) for x in ([3, -4], [2, 9], [7, -8])]
     y, z = made(*given)
     assert (y.tolist(), z.tolist()) == ([2, -8], [7, 9])
+
+
+def test_a_zero_in_a_shape_takes_the_size_that_is_there():
+    """As of a number that decides how much there is."""
+    model = text("""g (int64[1] n) => (float[m] y)
+      <int64[2] column = {0, 1}, int64[1] one = {1}, int64 least = {0}, int64 most = {8}> {
+        count = Clip(n, least, most)
+        table = Reshape(count, column)
+        shape = Squeeze(table, one)
+        y = ConstantOfShape(shape)
+    }""")
+    agree(model, [{"n": np.array([count])} for count in (3, 0, 8)])
+
+
+def test_a_count_beside_a_number_is_refused_as_a_size_at_run_time():
+    """It may be one, and repeated; the model is not wrong."""
+    model = text("""g (float[8] x, int64[1] k, float[5] z) => (float[c] y, int64[c] i) {
+        v, i = TopK(x, k)
+        y = Add(v, z)
+    }""")
+    with pytest.raises(UnsupportedOp, match="one in some calls only"):
+        rcompiler.compile_onnx(model)
+    made = rcompiler.compile_onnx(model, values={"k": np.array([5])}, cache=False)
+    x, z = np.arange(8, dtype=F), np.ones(5, F)
+    np.testing.assert_array_equal(made(x=x, z=z)[0], [8, 7, 6, 5, 4])

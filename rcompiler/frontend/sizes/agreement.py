@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value
@@ -94,6 +95,17 @@ def in_common(ctx: Context, axis: int | None = None) -> Context:
                 if value.sizes[own] != 1:
                     inputs[number] = agreed(ctx, value, own, common)
     return replace(ctx, inputs=inputs)
+
+
+def meets_in_some_calls(ctx: Context) -> bool:
+    """Whether sizes of inputs along an axis, which are broadcast, are one for some counts only."""
+    values = [value for value in ctx.inputs if value is not None]
+    rank = max((value.rank for value in values), default=0)
+    for d in range(-rank, 0):
+        sizes = {v.sizes[d] for v in values if d >= -v.rank}
+        if any(may_agree(a, b) for a, b in combinations(sizes, 2)):
+            return True
+    return False
 
 
 def _common(sizes: Sequence[Size], least: int) -> Extent | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -326,10 +327,16 @@ def _squeeze(attributes: dict[str, Any], arrays: Arrays) -> np.ndarray:
 
 
 @_on("Reshape")
-def _reshape(_: dict[str, Any], arrays: Arrays) -> np.ndarray:
+def _reshape(attributes: dict[str, Any], arrays: Arrays) -> np.ndarray:
     if len(arrays) < 2:
         raise Undecided
-    return arrays[0].reshape(_known(arrays[1]).tolist())
+    shape = _known(arrays[1]).tolist()
+    if not attributes.get("allowzero"):  # 0: as many as there are
+        shape = [n or m for n, m in zip_longest(shape, arrays[0].shape[: len(shape)], fillvalue=0)]
+    try:
+        return arrays[0].reshape(shape)
+    except ValueError:  # it does not fit, which the lowering says
+        raise Undecided from None
 
 
 def _reduction(fn: Callable[[Any], Size]) -> Function:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from rcompiler.errors import ShapeError
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context, Lowering
+from rcompiler.frontend.value import SizeAtRunTime
 
-from .agreement import in_common
+from .agreement import in_common, meets_in_some_calls
 from .rules import Results, as_usual, need_along, need_whole, of_whole, rule, with_extents
 
 
 def _alike(ctx: Context, lower: Lowering) -> Results:
     """Of operands that have one size along each axis."""
-    return lower(in_common(ctx))
+    alike = in_common(ctx)
+    try:
+        return lower(alike)
+    except ShapeError as error:
+        if meets_in_some_calls(alike):
+            raise SizeAtRunTime("sizes of its inputs are one in some calls only") from error
+        raise
 
 
 rule(
