@@ -71,6 +71,14 @@ CASES = [
     ("QLinearConv", [table(2 * 5 * 7, 4).reshape(2, 5, 7, 4), np.float32(0.1), np.uint8(3),
                      table(6 * 4 * 3, 3).reshape(6, 4, 3, 3), np.float32(0.2), np.uint8(9),
                      np.float32(20), np.uint8(99)], {"channels_last": 1}, ["uint8"]),
+    *(
+        ("QLinearConv", [table(2 * 5 * 7, 4).reshape(2, 4, 5, 7), np.float32(0.1), np.uint8(3),
+                         table(6 * 9, 4 // how.get("group", 1)).reshape(6, -1, 3, 3),
+                         np.float32(0.2), np.uint8(9), np.float32(20), np.uint8(99),
+                         ids(900, 6, dtype="int32")], how, ["uint8"])
+        for how in ({"pads": [1, 0, 1, 0]}, {"auto_pad": "SAME_UPPER"},
+                    {"group": 2, "strides": [2, 1], "dilations": [1, 2], "kernel_shape": [3, 3]})
+    ),
     ("RotaryEmbedding", ROPE, {"is_packed_batching": 1}, [F]),
     ("Inverse", [f(4, 4)], {}, [F]),
     ("Inverse", [f(2, 3, 5, 5, dtype="float64")], {}, ["float64"]),
@@ -94,6 +102,19 @@ def test_as_onnxruntime(op: str, inputs: list, attributes: dict, types: list[str
     apart = 1 if "QLinear" in op else 0
     fed = 1 if op == "QLinearConv" else 99
     check_node(op, inputs, types, fed, apart=apart, **attributes)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"group": 2},
+        {"group": 2, "dilations": [2, 2], "strides": [2, 2], "output_padding": [1, 1]},
+        {"kernel_shape": [3, 3]},
+    ],
+)
+def test_transposed_convolution_of_pads_that_are_an_input(how: dict):
+    inputs = [f(1, 4, 3, 3), f(4, 2, 3, 3), np.array([1, 1, 1, 1])]
+    check_node("ConvTransposeWithDynamicPads", inputs, fed=2, **how)
 
 
 @pytest.mark.parametrize(("op", "inputs", "attributes"), OLDER)
@@ -151,12 +172,22 @@ def test_experts_with_a_gate(how: dict):
 def test_experts_with_gates_behind_each_other_and_apart():
     """By definition: onnxruntime's CPU provider has the interleaved form alone."""
     x, w, v, last = f(4, 8), f(1, 5, 8), f(1, 5, 8), f(1, 8, 5)
-    gate, linear = (x @ each[0].T for each in (w, v))
-    wanted = [(gate / (1 + np.exp(-gate)) * linear @ last[0].T).astype(np.float32)]
-    how = {"activation_type": "swiglu", "wanted": wanted}
-    both = np.concatenate([w, v], 1)
-    check_node("MoE", [x, f(4, 1), both, None, last], swiglu_fusion=2, **how)
-    check_node("MoE", [x, f(4, 1), w, None, last, None, v], **how)
+    biases = [f(*each.shape[:2]) for each in (w, last, v)]
+
+    def wanted(first: np.ndarray, second: np.ndarray, third: np.ndarray) -> list[np.ndarray]:
+        gate, linear = x @ w[0].T + first, x @ v[0].T + third
+        whole = gate / (1 + np.exp(-gate)) * linear @ last[0].T + second
+        return [whole.astype(np.float32)]
+
+    both, how = np.concatenate([w, v], 1), {"activation_type": "swiglu"}
+    plain = wanted(*np.zeros(3, np.float32))
+    inputs = [x, f(4, 1), both, None, last]
+    check_node("MoE", inputs, wanted=plain, swiglu_fusion=2, **how)
+    check_node("MoE", [x, f(4, 1), w, None, last, None, v], wanted=plain, **how)
+    inputs = [x, f(4, 1)]
+    for weights, bias in zip((w, last, v), biases, strict=True):
+        inputs += [weights, bias]
+    check_node("MoE", inputs, wanted=wanted(*biases), **how)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32"])
@@ -224,6 +255,15 @@ def test_embeddings_of_bytes(kind: str, segments: bool):
 
 
 REFUSED = [
+    ("GatedAdd", [X, X, f(2, 3, 8), f(8, 1)], {}, "it has 4 inputs; 3 are translated"),
+    ("GatedRelativePositionBias", [f(2, 4, 12), f(12), f(1, 3, 4, 4), f(4, 8), f(8), f(1, 3, 1, 1),
+     np.zeros((1, 2), np.int32)], {"num_heads": 3}, "tokens without padding are not translated"),
+    ("NGramHashMapping", [ids(9, 2, 5), ids(99, 3), ids(50, 4) + 3, None, None, np.array(5),
+     ids(2, 2, 5, dtype="int32")], {"max_ngram_size": 3, "n_head_per_ngram": 2},
+     "it has 7 inputs; 6 are translated"),
+    ("NGramHashMapping", [ids(9, 2, 5), ids(99, 3), ids(50, 4) + 3, None, None, np.array(5)],
+     {"max_ngram_size": 3, "n_head_per_ngram": 2, "pad_id": 7, "reset_on_eos": 1},
+     "reset_on_eos is not"),
     ("MatMulNBits", [X, table(2, 16), f(2, 1)], {"K": 8, "N": 2, "block_size": 32, "foo": 1},
      "attribute 'foo' is not translated"),
     ("MatMulNBits", [X, table(2, 16), f(2, 1)],

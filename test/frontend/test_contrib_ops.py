@@ -187,6 +187,8 @@ def test_operators_that_only_gpus_have():
     check_node("BiasAdd", [X, G, X], wanted=[X + G + X])
     mask = np.ones(X.shape, bool)
     check_node("BiasDropout", [X, G, X], ["float32", "bool"], wanted=[X + G + X, mask])
+    ratio = [X, G, X, np.float32(0.5)]
+    check_node("BiasDropout", ratio, ["float32", "bool"], wanted=[X + G + X, mask])
     bias = f(2, 1, 8)
     how = {"axis": 2, "is_inner_broadcast": 0}
     check_node("BiasSoftmax", [X, bias], wanted=[softmax(X + bias)], **how)
@@ -200,7 +202,9 @@ def test_operators_that_only_gpus_have():
     product = (a @ w) * 0.5
     wanted = [np.where(product > 0, product, product * 0.1)]
     check_node("FusedMatMulActivation", [a, w], wanted=wanted, **how)
-    check_node("TorchEmbedding", [TABLES[0], np.array([[1, 2]])], wanted=[TABLES[0][[[1, 2]]]])
+    given = [TABLES[0], np.array([[1, 2]]), np.array(1), np.bool_(True)]
+    for count in (2, 4):  # what is said of gradients changes nothing
+        check_node("TorchEmbedding", given[:count], wanted=[TABLES[0][[[1, 2]]]])
     parts = np.fft.rfft(X)
     check_node("Rfft", [X], wanted=[np.stack([parts.real, parts.imag], -1).astype(np.float32)])
     wanted = [(BYTES.astype(np.int32) - 3) * (BYTES.astype(np.int32) - 9)]

@@ -88,6 +88,25 @@ def test_concatenated_tensors():
     assert np.abs(got.astype(int) - want.astype(int)).max() <= 1
 
 
+def test_concatenated_tensors_with_signs():
+    x, y = byte(2, 3, dtype="int8"), byte(2, 4, dtype="int8")
+    inputs = [f32(0.2), np.int8(3), x, f32(0.1), np.int8(-3), y, f32(0.3), np.int8(5)]
+    check_node("QLinearConcat", inputs, ["int8"], [2, 5], apart=1, axis=1)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("how", [{"axes": [1], "keepdims": 1}, {"axes": [0, -1], "keepdims": 0}])
+def test_means_of_bytes(dtype: str, how: dict):
+    """onnxruntime has the operator, and no implementation of it."""
+    x, (low, high) = byte(2, 3, 4, dtype=dtype), (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    zeros = [np.array(n, dtype) for n in (9, 20)]
+    inputs = [x, f32(0.1), zeros[0], f32(0.07), zeros[1]]
+    real = (x.astype(np.float64) - 9) * 0.1
+    mean = real.mean(axis=tuple(how["axes"]), keepdims=bool(how["keepdims"]))
+    wanted = np.clip(np.rint(mean / 0.07) + 20, low, high).astype(dtype)
+    check_node("QLinearReduceMean", inputs, [dtype], 1, wanted=[wanted], apart=1, **how)
+
+
 @pytest.mark.parametrize("turned", [0, 1])
 @pytest.mark.parametrize("form", ["bytes", "floats", "without bias"])
 def test_gemm(form: str, turned: int):
