@@ -8,19 +8,23 @@ from pathlib import Path
 from reference.docstrings import markdown
 
 _RECORD = Path(__file__).parents[2] / "test/operators/record.json"
-_JUDGES = ("onnxruntime", "onnx.reference", "float64")
+_JUDGES = ("onnxruntime", "onnx.reference", "float64", "newest form", "test")
 _ABOUT = """\
 Each operator, in each version of its definition, with each type of its inputs, each attribute that
 is not what it is where it is left out, and each optional input. `python test/operators` draws
 graphs of one operator for them, and compares results with onnxruntime; where that cannot run them,
 or says otherwise, with onnx.reference; else with an evaluation in f64 that knows what rounding
-moves. What is not said of a version is right by onnxruntime. Operators that have no line here are
-compared case by case in `test/frontend/`.
+moves. Older versions are written from the newest one. Of `com.microsoft` there are the cases of
+`test/frontend/` as well, and the same in other types. What is not said of a version is right by
+onnxruntime. Operators that have no line here are compared case by case in `test/frontend/`.
 
 - `onnx.reference`, `float64`: right, by that judge.
+- newest form: right, as one of them computes it from the newest version, which says the same.
+- test: right, as a test in `test/frontend/` computes it from the definition.
 - refused: with the reason, which the error says, too.
-- no case: no graph that is drawn has it, or the onnx package does not take it.
-- unjudged: it runs, and nobody else does."""
+- not valid: the onnx package takes no such model, and says why.
+- unjudged: it runs, and nobody else does.
+- no case: no graph that is drawn has it."""
 
 
 def text() -> str:

@@ -54,11 +54,47 @@ def _global_lp(a: Attributes, x: np.ndarray) -> Sequence[Any]:
 
 @define("Upsample")
 def _upsample(a: Attributes, x: np.ndarray, scales: np.ndarray) -> Sequence[Any]:
-    """Of mode nearest."""
+    """Places of the result over the factor: the element before one, or what is between it and the
+    next."""
     for axis, scale in enumerate(scales):
-        places = np.arange(int(x.shape[axis] * scale)) // scale
-        x = np.take(x, places.astype(np.int64), axis=axis)
+        places = np.arange(int(x.shape[axis] * scale)) / np.float64(scale)
+        before = places.astype(np.int64)
+        low = np.take(x, before, axis=axis)
+        if a.get("mode", "nearest") == "nearest":
+            x = low
+            continue
+        high = np.take(x, np.minimum(before + 1, x.shape[axis] - 1), axis=axis)
+        share = (places - before).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+        x = low * (1 - share) + high * share
     return [x]
+
+
+def _over(a: Attributes, x: np.ndarray, axes: np.ndarray | None, log: bool) -> np.ndarray:
+    """The logarithm of a sum, of elements or of their exponentials; of integers without what
+    follows the point."""
+    given = a.get("axes") if axes is None else axes.reshape(-1).tolist()
+    if axes is not None and not given and a.get("noop_with_empty_axes"):
+        every: tuple[int, ...] = ()
+    else:
+        every = tuple(given or range(x.ndim))
+    wide, keep = x.astype(np.float64), bool(a.get("keepdims", 1))
+    if log:
+        top = wide.max(axis=every, keepdims=True)
+        found = np.log(np.exp(wide - top).sum(axis=every, keepdims=True)) + top
+        found = found if keep else found.squeeze(every)
+    else:
+        found = np.log(wide.sum(axis=every, keepdims=keep))
+    return np.asarray(found).astype(x.dtype)
+
+
+@define("ReduceLogSum")
+def _log_sum(a: Attributes, x: np.ndarray, axes: np.ndarray | None = None) -> Sequence[Any]:
+    return [_over(a, x, axes, log=False)]
+
+
+@define("ReduceLogSumExp")
+def _log_sum_exp(a: Attributes, x: np.ndarray, axes: np.ndarray | None = None) -> Sequence[Any]:
+    return [_over(a, x, axes, log=True)]
 
 
 @define("GlobalMaxPool")
@@ -148,6 +184,23 @@ def _dynamic_quantize(a: Attributes, x: np.ndarray) -> Sequence[Any]:
     zero = np.rint(np.clip(-low / scale, 0, 255))
     y = np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8)
     return [y, np.array(scale, x.dtype), np.array(zero, np.uint8)]
+
+
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+def after_sums(scores: np.ndarray, transform: int | str) -> np.ndarray:
+    """What a post_transform, or its number, makes of the sums of targets."""
+    name = _TRANSFORMS[transform] if isinstance(transform, int) else transform
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    match name:
+        case "NONE":
+            return scores
+        case "LOGISTIC":
+            return 1 / (1 + np.exp(-scores))
+        case "SOFTMAX":
+            return powers / powers.sum(axis=1, keepdims=True)
+    raise NotImplementedError(f"post_transform {name}")
 
 
 @define("FeatureVectorizer")
@@ -249,9 +302,10 @@ def _conv_transpose(
     full = [(d - 1) * s + (k - 1) * g + 1 for d, s, k, g in
             zip(x.shape[2:], strides, kernel, dilations, strict=True)]  # fmt: skip
     pads, auto = list(a.get("pads", [0] * 2 * rank)), a.get("auto_pad", "NOTSET")
-    if auto.startswith("SAME"):
-        cut = [f + e - d * s for f, e, d, s in
-               zip(full, extra, x.shape[2:], strides, strict=True)]  # fmt: skip
+    sizes = a.get("output_shape")
+    if auto.startswith("SAME") or sizes:
+        sizes = sizes or [d * s for d, s in zip(x.shape[2:], strides, strict=True)]
+        cut = [f + e - n for f, e, n in zip(full, extra, sizes, strict=True)]
         small, large = [c // 2 for c in cut], [c - c // 2 for c in cut]
         pads = small + large if auto == "SAME_UPPER" else large + small
     wide = [f + e + max(0, -pads[i]) + max(0, -pads[rank + i])

@@ -58,10 +58,12 @@ _SQUARES = frozenset("GlobalLpPool LpNormalization LpPool ReduceL2".split())
 # Attributes that hold an element type.
 _TYPES = {"to", "dtype", "output_dtype", "output_datatype", "stash_type", "precision",
           "softmax_precision"}  # fmt: skip
+_WITHIN = {"stash_type", "precision", "softmax_precision"}  # of those, what a node computes in
 _FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
 _ELEMENTS = {dtypes.from_onnx(n) for n in TensorProto.DataType.values()} - {"undefined"}
 _CONTROL = {"If", "Loop", "Scan"}
 _RUNNERS = 4096  # that are kept: more than a graph of the kind "large" has nodes
+_REGRESSORS = {"LinearRegressor", "SVMRegressor", "TreeEnsemble"}
 _BITS = {"BitCast"}  # their results are made of the bits of their operands
 
 
@@ -245,6 +247,16 @@ def _run(node: NodeProto, needed: Mapping[str, Any], opsets: Mapping[str, int]) 
         raise IndexError("the number of an image is below that of the first one")
     if node.op_type == "TopK" and (operands[1] < 0).any():
         raise IndexError("fewer elements than none")  # the reference takes none
+    if node.op_type in _REGRESSORS:
+        return [_regression(node, operands[0], attributes, opsets)]
+    if node.op_type == "Resize" and operands[0].dtype == bool:
+        [made] = _runner(node, needed, opsets).run(
+            None, {**needed, node.input[0]: operands[0].astype(np.uint8)}
+        )
+        return [made.astype(bool)]
+    if node.op_type == "CastLike" and "round_mode" in attributes:
+        node = _as_cast(node, operands[1])  # which the reference (1.23) forgets there
+        needed = {node.input[0]: needed[node.input[0]]}
     results = _runner(_spelled(node), needed, opsets).run(None, dict(needed))
     raw = node.op_type == "Attention" and len(node.output) > 3 and node.output[3]
     if raw and "softcap" in attributes and not attributes.get("qk_matmul_output_mode"):
@@ -302,8 +314,29 @@ def promoted(node: NodeProto) -> NodeProto:
 def _spelled(node: NodeProto) -> NodeProto:
     """Where auto_pad is VALID nothing is padded: said so, as onnx.reference (1.23) forgets the
     dilations of pools there."""
+    if node.op_type in ("LayerNormalization", "RMSNormalization"):
+        return _without(node, "stash_type")  # the reference has one only; all is f64 here
     valid = any(a.name == "auto_pad" and a.s == b"VALID" for a in node.attribute)
     return _without(node, "auto_pad") if valid else node
+
+
+def _regression(
+    node: NodeProto, x: np.ndarray, attributes: Mapping[str, Any], opsets: Mapping[str, int]
+) -> np.ndarray:
+    """Of floats, and what is made of the sums: the reference (1.23) computes sums of integers in
+    integers, and leaves out what is to be made of them."""
+    bare, name = _without(node, "post_transform"), node.input[0]
+    wide_x = x.astype(np.float64)
+    [sums] = _runner(bare, [name], opsets).run(None, {name: wide_x})
+    return definitions.after_sums(np.asarray(sums), attributes.get("post_transform", 0) or 0)
+
+
+def _as_cast(node: NodeProto, like: np.ndarray) -> NodeProto:
+    """The conversion to the type of a tensor of a narrow one."""
+    kind = dtypes.to_onnx(dtypes.name_of(like))
+    out = helper.make_node("Cast", [node.input[0]], list(node.output), to=kind)
+    out.attribute.extend(node.attribute)
+    return out
 
 
 def _without(node: NodeProto, attribute: str) -> NodeProto:
@@ -483,6 +516,8 @@ class _Rounding:
         kinds = {self._kinds[n] for n in names}
         if _has_single(node, self._opsets) or kinds & {"int8", "uint8"}:
             units.append(_unit_of("float32"))
+        within = (dtypes.from_onnx(a.i) for a in node.attribute if a.name in _WITHIN and a.i)
+        units += [_unit_of(kind) for kind in within]
         unit = max(units, default=0.0) * self._noise.times
         if node.op_type in _PRODUCTS and "float32" in kinds:
             unit = max(unit, 3 * self._noise.products)

@@ -62,11 +62,16 @@ class Maker:
     """One graph while it is made. All choices come from the seed.
 
     liked: the type of tensors wherever an operator allows it; "": of models, more often.
+    every: whether also what the compiler may refuse, or no other type can be told from, is drawn.
+    known: an operator, and the attributes that it has in the version that the graph is written in
+    later on; others are left out.
     """
 
     seed: int
     opset: int = 0
     liked: str = ""
+    every: bool = False
+    known: tuple[str, frozenset[str]] | None = None
     nodes: list[NodeProto] = field(default_factory=list)
     values: dict[str, Value] = field(default_factory=dict)
     inputs: dict[str, np.ndarray] = field(default_factory=dict)
@@ -102,6 +107,14 @@ class Maker:
         if self.liked in types:
             return self.liked
         return self.random.choices(types, [_WEIGHT.get(t, 1) for t in types])[0]
+
+    def among(self, types: Sequence[str], usual: Sequence[str]) -> list[str]:
+        """Those of the types that are usual; with `every` the one that is liked, too."""
+        return [t for t in types if t in usual or self.every and t == self.liked]
+
+    def has(self, attribute: str) -> bool:
+        """Whether the version that the graph is written in later on has an attribute."""
+        return self.known is None or attribute in self.known[1]
 
     def types(self, op: str, parameter: str = "T", domain: str = "") -> tuple[str, ...]:
         """The standard's types of a type parameter."""
@@ -139,6 +152,8 @@ class Maker:
                 raise Reject
             return self.numbers.integers(int(low), int(high), shape, endpoint=True).astype(kind)
         low, high = -2.0 if low is None else low, 2.0 if high is None else high
+        if dtype == "float8_e8m0fnu":  # a power of two, without a sign
+            low, high = max(low, 0.125), max(high, 0.25)
         found = self.numbers.uniform(low, high, shape).astype(kind)
         # rounding must not leave the interval that an operator is defined for
         wide = np.clip(found.astype(np.float64), low, high)
@@ -256,7 +271,10 @@ class Maker:
         while given and not given[-1]:
             given.pop()
         names = [self._name("v") if want else "" for want in wanted]
-        attributes = {k: v for k, v in attributes.items() if v is not None}
+        bound = self.known is not None and op == self.known[0]
+        attributes = {
+            k: v for k, v in attributes.items() if v is not None and (not bound or self.has(k))
+        }
         node = helper.make_node(op, given, names, domain=domain, **attributes)
         node.name = f"{op}_{len(self.nodes)}"
         operands = {v.name: v for v in inputs if isinstance(v, Value)}
@@ -272,7 +290,8 @@ class Maker:
         arrays = {name: value.array for name, value in self.values.items()}
         try:
             kinds = evaluate.result_types(node, operands, self.opsets())
-            results = evaluate.apply(node, arrays, self.opsets())
+            types = {name: value.dtype for name, value in self.values.items()}
+            results = evaluate.apply(node, arrays, self.opsets(), types)
         except evaluate.Unjudged as error:
             raise Reject from error
         read = [self.values[n] for n in evaluate.reads(node) if n in self.values]

@@ -64,10 +64,7 @@ def _value(attribute: AttributeProto) -> Any:
 @cache
 def form_of(op: str, domain: str, version: int) -> Form:
     """Of the standard as the onnx package has it, of onnxruntime's domain as that says."""
-    if domain == contrib.DOMAIN:
-        schema = _contrib_schemas()[op]
-    else:
-        schema = onnx.defs.get_schema(op, version, domain)
+    schema = schema_of(op, domain, version)
     usual = {
         name: _usual(attribute)
         for name, attribute in schema.attributes.items()
@@ -76,6 +73,13 @@ def form_of(op: str, domain: str, version: int) -> Form:
     option = OpSchema.FormalParameterOption.Optional.name
     optional = {formal.name: formal.option.name == option for formal in schema.inputs}
     return Form(usual, optional, _types(schema, domain))
+
+
+def schema_of(op: str, domain: str, version: int) -> Any:
+    """The schema of a version of an operator, of the onnx package or of onnxruntime."""
+    if domain == contrib.DOMAIN:
+        return _contrib_schemas()[op]
+    return onnx.defs.get_schema(op, version, domain)
 
 
 def _usual(attribute: Any) -> Any:

@@ -23,13 +23,14 @@ from typing import Any
 from measurements._case_pool import Outcome, Report, Verdict, run_cases
 from support.turns import turn_of
 
+from rcompiler.frontend import contrib
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import doing, pattern, positive
 
-from . import trials
+from . import compared, trials
 
 RECORD = Path(__file__).with_name("record.json")
-TURNS = 16
+TURNS = 20
 Found = Mapping[str, Mapping[str, str]]  # what is known of cells, by jobs
 
 
@@ -38,6 +39,8 @@ def _run(options: argparse.Namespace) -> int:
     os.environ.setdefault("RC_DEVICE", "default")
     jobs = [job for job in trials.jobs() if options.only.search(job)]
     jobs = turn_of(jobs, TURNS) if options.commit_turn else jobs
+    if any(contrib.DOMAIN in job for job in jobs):
+        compared.trials()  # once, for all workers
     found: dict[str, dict[str, str]] = {}
     failures: list[str] = []
     runs = 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-from onnx import GraphProto, helper
+from onnx import GraphProto, NodeProto, helper
 
 from fuzz.catalog import generator
 from fuzz.maker import FLOATS, Maker, Value
@@ -22,6 +24,17 @@ def _names(g: Maker, count: int) -> list[str]:
     return [f"b{g.count - i}" for i in range(count)]
 
 
+def _combined(
+    g: Maker, dtype: str, both: Sequence[str], result: str, ops: Sequence[str] = _BODY
+) -> NodeProto:
+    """A node of a body: of two tensors of a type that no arithmetic of old versions has, one."""
+    if dtype in NUMBER:
+        return helper.make_node(g.pick(ops), both, [result])
+    if dtype == "bool":
+        return helper.make_node(g.pick(("And", "Or")), both, [result])
+    return helper.make_node("Identity", [g.pick(both)], [result])
+
+
 def _truth(g: Maker, known: bool) -> Value:
     """A condition: a constant, or what a run says."""
     return g.value(["bool"], shape=()) if g.chance(0.5) else g.fixed(np.bool_(known), "bool")
@@ -30,13 +43,13 @@ def _truth(g: Maker, known: bool) -> Value:
 @generator("If")
 def branch(g: Maker, op: str) -> None:
     """Both branches read values from outside."""
-    x = g.value(NUMBER, empty=False)
+    x = g.value(g.among(g.types(op, "V"), NUMBER), empty=False)
     y = g.like(x)
 
     def body(name: str) -> GraphProto:
         inner, out = _names(g, 2)
-        nodes = [helper.make_node(g.pick(_BODY), [x.name, y.name], [inner]),
-                 helper.make_node(g.pick(_BODY), [inner, x.name], [out])]  # fmt: skip
+        nodes = [_combined(g, x.dtype, [x.name, y.name], inner),
+                 _combined(g, x.dtype, [inner, x.name], out)]  # fmt: skip
         return helper.make_graph(nodes, name, [], [_typed(out, x.dtype, x.shape)])
 
     chosen = _truth(g, g.chance(0.5))
@@ -48,16 +61,16 @@ def loop(g: Maker, op: str) -> None:
     """One carried value, and perhaps a value of every step; or as many steps as a run says, up to a
     number that the model has.
     """
-    x = g.value(NUMBER, low=-2, high=2, empty=False)
+    x = g.value(g.among(g.types(op, "V"), NUMBER), low=-2, high=2, empty=False)
     y = g.like(x, low=-2, high=2)
     told, trips = g.chance(0.4), g.int(1, 4)
     shown = not told and g.chance(0.5)
     step, going, state, new, keep, scan = _names(g, 6)
-    nodes = [helper.make_node(g.pick(("Add", "Sub", "Max")), [state, y.name], [new]),
+    nodes = [_combined(g, x.dtype, [state, y.name], new, ("Add", "Sub", "Max")),
              helper.make_node("Identity", [going], [keep])]  # fmt: skip
     results = [_typed(keep, "bool", ()), _typed(new, x.dtype, x.shape)]
     if shown:
-        nodes.append(helper.make_node(g.pick(_BODY), [new, y.name], [scan]))
+        nodes.append(_combined(g, x.dtype, [new, y.name], scan))
         results.append(_typed(scan, x.dtype, x.shape))
     inputs = [_typed(step, "int64", ()), _typed(going, "bool", ()), _typed(state, x.dtype, x.shape)]
     body = helper.make_graph(nodes, "body", inputs, results)
@@ -71,26 +84,27 @@ def loop(g: Maker, op: str) -> None:
 
 @generator("Scan")
 def scan(g: Maker, op: str) -> None:
-    xs = g.value(NUMBER, rank=(1, 3), low=-2, high=2, empty=False)
+    types = g.among(g.types(op, "V"), NUMBER)
+    xs = g.value(types, rank=(1, 3), low=-2, high=2, empty=False)
     axis = g.int(0, xs.rank - 1)
     rest = tuple(d for i, d in enumerate(xs.shape) if i != axis)
     first = g.value([xs.dtype], shape=rest, low=-2, high=2)
     state, item, new, shown = _names(g, 4)
-    nodes = [helper.make_node(g.pick(("Add", "Sub", "Min")), [state, item], [new]),
-             helper.make_node(g.pick(_BODY), [new, item], [shown])]  # fmt: skip
+    nodes = [_combined(g, xs.dtype, [state, item], new, ("Add", "Sub", "Min")),
+             _combined(g, xs.dtype, [new, item], shown)]  # fmt: skip
     both = [_typed(n, xs.dtype, rest) for n in (state, item)]
     made = [_typed(n, xs.dtype, rest) for n in (new, shown)]
     body = helper.make_graph(nodes, "body", both, made)
     g.node(op, [first, xs], 2, body=body, num_scan_inputs=1,
            scan_input_axes=[axis] if axis or g.chance(0.5) else None,
            scan_input_directions=g.pick([None, [0], [1]]),
+           scan_output_axes=g.pick([None, [g.int(0, len(rest))]]),
            scan_output_directions=g.pick([None, [0], [1]]))  # fmt: skip
 
 
 def _items(g: Maker) -> list[str]:
     """Types of tensors in sequences."""
-    allowed = g.types("SequenceConstruct", "T")
-    return [t for t in NUMBER if t in allowed]
+    return g.among(g.types("SequenceConstruct", "T"), NUMBER)
 
 
 def _sequence(g: Maker, least: int = 1) -> tuple[Value, list[Value]]:
@@ -112,7 +126,8 @@ def joined(g: Maker, op: str) -> None:
 @generator("SequenceAt", "SequenceErase", "SequenceInsert", "SequenceLength")
 def accessed(g: Maker, op: str) -> None:
     sequence, items = _sequence(g, least=2)
-    at = g.fixed(np.array(g.int(0, len(items) - 1) - g.pick([0, len(items)])))
+    place = g.int(0, len(items) - 1) - g.pick([0, len(items)])
+    at = g.fixed(np.array(place), g.pick(["int64", "int32"]))
     if op == "SequenceLength":
         g.node(op, [sequence])
         return
@@ -134,7 +149,7 @@ def empty(g: Maker, op: str) -> None:
 
 @generator("SplitToSequence")
 def parted(g: Maker, op: str) -> None:
-    x = g.value([t for t in g.types(op) if t in NUMBER], rank=(1, 3), empty=False)
+    x = g.value(g.among(g.types(op), NUMBER), rank=(1, 3), empty=False)
     axis = g.int(0, x.rank - 1)
     split = g.fixed(np.array(g.int(1, x.shape[axis]))) if g.chance(0.6) else None
     (sequence,) = g.node(op, [x, split], axis=axis, keepdims=g.pick([None, 0, 1]))
@@ -143,22 +158,26 @@ def parted(g: Maker, op: str) -> None:
 
 @generator("SequenceMap")
 def mapped(g: Maker, op: str) -> None:
+    """Perhaps beside a tensor that every item meets."""
     sequence, items = _sequence(g)
-    item, out = _names(g, 2)
-    node = helper.make_node(g.pick(("Neg", "Abs")), [item], [out])
+    item, other, out = _names(g, 3)
     dtype, shape = items[0].dtype, items[0].shape
-    body = helper.make_graph(
-        [node], "body", [_typed(item, dtype, shape)], [_typed(out, dtype, shape)]
-    )
-    (made,) = g.node(op, [sequence], body=body)
+    more = [g.like(items[0])] if dtype not in NUMBER or g.chance(0.5) else []
+    inputs = [_typed(item, dtype, shape)]
+    if more:
+        inputs.append(_typed(other, dtype, shape))
+        node = _combined(g, dtype, [item, other], out)
+    else:
+        node = helper.make_node(g.pick(("Neg", "Abs")), [item], [out])
+    body = helper.make_graph([node], "body", inputs, [_typed(out, dtype, shape)])
+    (made,) = g.node(op, [sequence, *more], body=body)
     g.node("SequenceAt", [made, g.fixed(np.array(len(items) - 1))], kind=dtype)
 
 
 @generator("Optional", "OptionalGetElement", "OptionalHasElement")
 def optional(g: Maker, op: str) -> None:
     """The standard has no optional of bfloat16."""
-    allowed = g.types("Optional", "V")
-    x = g.value([t for t in NUMBER if t in allowed])
+    x = g.value(g.among(g.types("Optional", "V"), NUMBER))
     held = x if op != "Optional" and g.chance(0.4) else g.node("Optional", [x])[0]
     if op == "OptionalHasElement":
         g.node(op, [held])

@@ -96,8 +96,7 @@ def arithmetic(g: Maker, op: str) -> None:
 @generator("Div", "Mod")
 def division(g: Maker, op: str) -> None:
     """By positive numbers: what dividing by zero gives, nobody says."""
-    types = [t for t in g.types(op) if t in NUMBERS]
-    x, y = pair(g, tuple(types), low=1, high=20)
+    x, y = pair(g, tuple(g.among(g.types(op), NUMBERS)), low=1, high=20)
     floats = dtypes.is_float(x.dtype)
     if op == "Mod":
         g.node(op, [x, y], fmod=1 if floats else g.pick([None, 0, 1]))
@@ -111,7 +110,8 @@ def power(g: Maker, op: str) -> None:
     kinds = [t for t in g.types(op, "T1") if t in NUMBERS]
     if dtypes.is_integer(base.dtype):
         kinds = [t for t in kinds if t in INTS]
-    exponent = g.value(kinds, shape=g.pick([(), base.shape, (1,)]), low=0, high=3)
+    first = (*base.shape[:1], *(1 for _ in base.shape[1:]))
+    exponent = g.value(kinds, shape=g.pick([(), base.shape, (1,), first]), low=0, high=3)
     g.node(op, [base, exponent])
 
 
@@ -170,9 +170,10 @@ def prelu(g: Maker, op: str) -> None:
 @generator("Dropout")
 def dropout(g: Maker, op: str) -> None:
     x = g.value(g.types(op))
+    seed = g.pick([None, None, 3])  # of what is not drawn
     ratio = g.fixed(np.float64(0.3), "float32") if g.chance(0.5) else None
     training = g.fixed(np.bool_(False), "bool") if ratio is not None and g.chance(0.5) else None
-    g.node(op, [x, ratio, training], 1 if g.chance(0.5) else 2)
+    g.node(op, [x, ratio, training], 1 if g.chance(0.5) else 2, seed=seed)
 
 
 def _castable(x: Value, to: str) -> bool:
@@ -186,27 +187,44 @@ def _castable(x: Value, to: str) -> bool:
     return bool(abs(numbers).max() <= 6)
 
 
+def _rounding(g: Maker, to: str) -> dict[str, object]:
+    """What becomes of numbers that the type does not hold."""
+    if to == "float8_e8m0fnu":
+        return {
+            "round_mode": g.pick([None, "up", "down", "nearest"]),
+            "saturate": g.pick([None, 0]),
+        }
+    return {"saturate": g.pick([None, 0, 1])} if to.startswith("float8") else {}
+
+
 @generator("Cast")
 def cast(g: Maker, op: str) -> None:
     x = g.value(g.types(op, "T1"))
     to = g.dtype([t for t in g.types(op, "T2") if _castable(x, t)])
-    saturate = g.pick([None, 1]) if to.startswith("float8") else None
-    g.node(op, [x], to=dtypes.to_onnx(to), saturate=saturate)
+    g.node(op, [x], to=dtypes.to_onnx(to), **_rounding(g, to))
 
 
 @generator("CastLike")
 def cast_like(g: Maker, op: str) -> None:
     x = g.value(g.types(op, "T1"))
     y = g.value([t for t in g.types(op, "T2") if _castable(x, t)])
-    g.node(op, [x, y])
+    g.node(op, [x, y], **_rounding(g, y.dtype))
+
+
+def _width(dtype: str) -> int:
+    """Bits of an element as ONNX counts them; a byte holds each of those of fewer than 8."""
+    for bits in (2, 4):
+        if dtype in (f"int{bits}", f"uint{bits}", f"float{bits}_e2m1fn"):
+            return bits
+    return 8 if dtype == "bool" else dtypes.bits(dtype)
 
 
 @generator("BitCast", opsets=range(26, 29))
 def bit_cast(g: Maker, op: str) -> None:
-    whole = [t for t in g.types(op, "T1") if t in INTS]
-    x = g.value(whole)
-    width = dtypes.bits(x.dtype)
-    to = g.dtype([t for t in whole if dtypes.bits(t) == width])
+    """To integers, of whose bits each element is a number."""
+    x = g.value(g.among(g.types(op, "T1"), INTS))
+    same = [t for t in g.types(op, "T2") if _width(t) == _width(x.dtype)]
+    to = g.pick([t for t in same if dtypes.is_integer(t)])
     if to == x.dtype and g.chance(0.8):
         raise Reject
     g.node(op, [x], to=dtypes.to_onnx(to))

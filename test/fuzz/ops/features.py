@@ -14,27 +14,39 @@ ML, TRAINING = "ai.onnx.ml", "ai.onnx.preview.training"
 
 @generator("Binarizer", domain=ML)
 def binarizer(g: Maker, op: str) -> None:
-    types = [t for t in g.types(op, "T", ML) if t in ("float32", "float64", "int64", "int32")]
+    types = g.types(op, "T", ML)
     g.node(op, [g.value(types)], domain=ML, threshold=g.pick([None, 0.5, -1.0]))
 
 
 @generator("LabelEncoder", domain=ML)
 def label(g: Maker, op: str) -> None:
-    x = g.value(["int64"], low=-20, high=20)
+    tensors = g.has("keys_tensor")
+    types = [t for t in g.types(op, "T1", ML) if t in ("int64", "float32") or tensors]
+    kind = g.dtype(g.among(types, ("int64",)))
+    array = g.numbers.integers(-20, 21, g.shape(0, 3))
+    x = g.fixed(array, kind) if g.chance(0.4) else g._input(array, kind)
     count = g.int(1, 6)
     keys = [int(k) for k in g.numbers.permutation(41)[:count] - 20]
-    if g.chance(0.5):
+    if kind not in ("int64", "float32"):
+        found: dict[str, object] = _tensors(keys, kind)
+    elif kind == "float32":
+        found = {"keys_floats": [float(k) for k in keys], "values_int64s": list(range(count)),
+                 "default_int64": -7}  # fmt: skip
+    elif g.chance(0.5):
         floats = [float(v) for v in g.numbers.integers(-9, 9, count)]
         found = {"keys_int64s": keys, "values_floats": floats, "default_float": 0.5}
     elif g.chance(0.5):
         found = {"keys_int64s": keys, "values_int64s": list(range(count)), "default_int64": -7}
     else:
-        found = {
-            "keys_tensor": numpy_helper.from_array(np.array(keys)),
-            "values_tensor": numpy_helper.from_array(np.arange(count, dtype=np.int64)),
-            "default_tensor": numpy_helper.from_array(np.array([-3])),
-        }
+        found = _tensors(keys, kind)
     g.node(op, [x], domain=ML, **found)
+
+
+def _tensors(keys: list[int], kind: str) -> dict[str, object]:
+    """A map from a type to itself, in tensors."""
+    dtype = dtypes.numpy_dtype(kind)
+    found = {"keys": np.array(keys), "values": np.arange(len(keys)), "default": np.array([-3])}
+    return {f"{n}_tensor": numpy_helper.from_array(a.astype(dtype)) for n, a in found.items()}
 
 
 @generator("TfIdfVectorizer")
@@ -58,7 +70,7 @@ _STATES = {"Adagrad": 1, "Adam": 2, "Momentum": 1}
 
 @generator(*_STATES, domain=TRAINING)
 def optimizer(g: Maker, op: str) -> None:
-    count, dtype = g.int(1, 2), "float32"
+    count, dtype = g.int(1, 2), g.dtype(g.among(g.types(op, "T1", TRAINING), ("float32",)))
     tensors = [g.value([dtype], (0, 3)) for _ in range(count)]
     operands = [*tensors, *(g.like(x) for x in tensors)]
     for _ in range(_STATES[op]):
@@ -71,29 +83,43 @@ def optimizer(g: Maker, op: str) -> None:
     elif op == "Adagrad":
         found |= {"decay_factor": 0.1, "epsilon": 1e-3}
     else:
-        found |= {"alpha": 0.9, "beta": 0.99, "epsilon": 1e-3, "norm_coefficient_post": 0.1}
+        found |= {
+            "alpha": g.pick([0.9, 0.8]),
+            "beta": 0.99,
+            "epsilon": 1e-3,
+            "norm_coefficient_post": 0.1,
+        }
     g.node(op, [rate, time, *operands], count * (1 + _STATES[op]), domain=TRAINING, **found)
 
 
 @generator("RandomNormal", "RandomUniform")
 def drawn(g: Maker, op: str) -> None:
-    to = g.dtype([t for t in g.types(op) if t in FLOATS])
-    g.node(op, [], shape=list(g.shape(1, 3)), dtype=dtypes.to_onnx(to), seed=g.pick([None, 1.0]))
+    to = g.dtype(g.types(op))
+    g.node(op, [], shape=list(g.shape(1, 3)), dtype=dtypes.to_onnx(to), seed=g.pick([None, 1.0]),
+           **_spread(g, op))  # fmt: skip
+
+
+def _spread(g: Maker, op: str) -> dict[str, float]:
+    """Where random numbers are, and how far apart."""
+    names = ("mean", "scale") if "Normal" in op else ("low", "high")
+    return dict(zip(names, (-0.5, 2.0), strict=True)) if g.chance(0.4) else {}
 
 
 @generator("RandomNormalLike", "RandomUniformLike")
 def drawn_like(g: Maker, op: str) -> None:
-    x = g.value([t for t in g.types(op, "T1") if t in FLOATS])
-    g.node(op, [x], seed=g.pick([None, 2.0]))
+    x = g.value(g.among(g.types(op, "T1"), FLOATS))
+    to = None if x.dtype in FLOATS and g.chance(0.6) else g.pick(g.types(op, "T2"))
+    g.node(op, [x], seed=g.pick([None, 2.0]), dtype=None if to is None else dtypes.to_onnx(to),
+           **_spread(g, op))  # fmt: skip
 
 
 @generator("Multinomial")
 def multinomial(g: Maker, op: str) -> None:
-    x = g.value(["float32"], rank=2, empty=False)
-    g.node(op, [x], sample_size=g.int(1, 4), dtype=g.pick([None, 6, 7]))
+    x = g.value(g.among(g.types(op, "T1"), ("float32",)), rank=2, empty=False)
+    g.node(op, [x], sample_size=g.int(1, 4), dtype=g.pick([None, 6, 7]), seed=g.pick([None, 3.0]))
 
 
 @generator("Bernoulli")
 def bernoulli(g: Maker, op: str) -> None:
-    x = g.value([t for t in g.types(op, "T1") if t in FLOATS], low=0, high=1)
-    g.node(op, [x], dtype=g.pick([None, 1, 6]))
+    x = g.value(g.types(op, "T1"), low=0, high=1)
+    g.node(op, [x], dtype=g.pick([None, 1, 6]), seed=g.pick([None, 4.0]))

@@ -81,9 +81,9 @@ def data(g: Maker, array: np.ndarray, dtype: str) -> Value:
 
 @generator("ScatterElements")
 def scatter_elements(g: Maker, op: str) -> None:
-    reduction = g.pick(_REDUCTIONS)
+    reduction = g.pick(_REDUCTIONS) if g.has("reduction") else None
     plain = reduction in (None, "none")
-    types = [t for t in g.types(op) if t in (EVERY if plain else (*FLOATS, *INTS))]
+    types = g.among(g.types(op), EVERY if plain else (*FLOATS, *INTS))
     x = g.value(types, rank=(1, 3), empty=False)
     axis = g.int(0, x.rank - 1)
     shape = tuple(g.int(1, d) for d in x.shape)
@@ -95,7 +95,7 @@ def scatter_elements(g: Maker, op: str) -> None:
 
 @generator("Scatter", opsets=range(9, 11))
 def scatter(g: Maker, op: str) -> None:
-    x = g.value(["float32", "int64"], rank=(1, 3), empty=False)
+    x = g.value(g.among(g.types(op), ("float32", "int64")), rank=(1, 3), empty=False)
     axis = g.int(0, x.rank - 1)
     shape = tuple(g.int(1, d) for d in x.shape)
     updates = g.value([x.dtype], shape=shape)
@@ -104,9 +104,9 @@ def scatter(g: Maker, op: str) -> None:
 
 @generator("ScatterND")
 def scatter_nd(g: Maker, op: str) -> None:
-    reduction = g.pick(_REDUCTIONS)
+    reduction = g.pick(_REDUCTIONS) if g.has("reduction") else None
     plain = reduction in (None, "none")
-    types = [t for t in g.types(op) if t in (EVERY if plain else (*FLOATS, *INTS))]
+    types = g.among(g.types(op), EVERY if plain else (*FLOATS, *INTS))
     x = g.value(types, rank=(1, 3), empty=False)
     count = g.int(1, x.rank)
     room = int(np.prod(x.shape[:count]))
@@ -139,7 +139,7 @@ def one_hot(g: Maker, op: str) -> None:
     kinds = [t for t in g.types(op, "T1") if t in ("int64", "int32", "float32")]
     # ONNX's inference refuses indices of rank 0
     at = g.value([k for k in kinds if k != "float32"], (1, 3), low=-depth, high=depth - 1)
-    values = g.value([t for t in g.types(op, "T3") if t in EVERY], shape=(2,))
+    values = g.value(g.among(g.types(op, "T3"), EVERY), shape=(2,))
     axis = g.int(-at.rank - 1, at.rank) if g.chance(0.6) else None
     g.node(op, [at, g.fixed(np.array(depth)), values], axis=axis)
 
@@ -157,8 +157,7 @@ def compress(g: Maker, op: str) -> None:
 
 @generator("NonZero")
 def non_zero(g: Maker, op: str) -> None:
-    kinds = [t for t in g.types(op) if t in EVERY]
-    x = g.value(kinds, (1, 3), empty=False)
+    x = g.value(g.among(g.types(op), EVERY), (1, 3), empty=False)
     [where] = g.node(op, [x])
     if g.chance(0.5):
         [rows] = g.node("Transpose", [where])
@@ -167,23 +166,26 @@ def non_zero(g: Maker, op: str) -> None:
 
 @generator("Unique")
 def unique(g: Maker, op: str) -> None:
-    dtype = g.dtype([t for t in g.types(op) if t in NUMBERS and t not in ("bfloat16",)])
-    x = data(g, g.numbers.integers(0, 4, g.shape(1, 2, empty=False)), dtype)
+    dtype = g.dtype(g.among(g.types(op), [t for t in NUMBERS if t != "bfloat16"]))
+    most = 1 if dtype == "bool" else 3
+    x = data(g, g.numbers.integers(0, most + 1, g.shape(1, 2, empty=False)), dtype)
     axis = g.int(0, x.rank - 1) if g.chance(0.4) else None
     g.node(op, [x], g.int(1, 4), axis=axis, sorted=g.pick([None, 0, 1]))
 
 
 @generator("TopK")
 def top_k(g: Maker, op: str) -> None:
-    x = g.value([t for t in g.types(op, "T") if t in NUMBERS], rank=(1, 4), empty=False)
+    x = g.value(g.among(g.types(op, "T"), NUMBERS), rank=(1, 4), empty=False)
     axis = g.int(-x.rank, x.rank - 1)
-    k = data(g, np.array([g.int(1, x.shape[axis])], np.int64), "int64")
-    g.node(op, [x, k], 2, axis=axis, largest=g.pick([None, 0, 1]))
+    count = g.int(1, x.shape[axis])
+    k = data(g, np.array([count], np.int64), "int64")
+    g.node(op, [x, k], 2, axis=axis, largest=g.pick([None, 0, 1]),
+           sorted=g.pick([None, 0]) if count == 1 else None)  # fmt: skip
 
 
 @generator("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def feature(g: Maker, op: str) -> None:
-    types = [t for t in g.types(op, "T", "ai.onnx.ml") if t in NUMBERS]
+    types = g.among(g.types(op, "T", "ai.onnx.ml"), NUMBERS)
     x = g.value(types, rank=(2, 3), empty=False)
     at = computed(g, g.value(["int64"], shape=(g.int(1, 4),), low=0, high=x.shape[-1] - 1))
     g.node(op, [x, at], domain="ai.onnx.ml")

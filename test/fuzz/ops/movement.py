@@ -18,7 +18,7 @@ def anything(g: Maker, op: str, parameter: str = "T", **how: object) -> Value:
     """A tensor of one of the types of models, rarely of any that the operator allows."""
     types = g.types(op, parameter)
     if not g.chance(0.08):
-        types = tuple(t for t in types if t in EVERY)
+        types = tuple(g.among(types, EVERY))
     return g.value(types, **how)  # type: ignore[arg-type]
 
 
@@ -112,6 +112,8 @@ def cut(g: Maker, op: str) -> None:
     x = anything(g, op, rank=(1, 4))
     axes = g.subset(range(x.rank), least=1)
     steps = [g.pick([1, 1, 1, 2, 3, -1, -2]) for _ in axes]
+    old = g.known is not None and g.has("starts")  # of attributes, none of them steps
+    steps = [1 for _ in axes] if old else steps
     starts, ends = [], []
     for axis, step in zip(axes, steps, strict=True):
         size = x.shape[axis]
@@ -129,7 +131,7 @@ def cut(g: Maker, op: str) -> None:
     given = [g.fixed(np.array(v), kind) for v in lists]
     if axes == list(range(len(axes))) and set(steps) == {1} and g.chance(0.5):
         given = given[:2]
-    g.node(op, [x, *given])
+    g.node(op, [x, *(given[:3] if old else given)])
 
 
 @generator("Expand")
@@ -232,11 +234,14 @@ def eye(g: Maker, op: str) -> None:
 
 @generator("Range")
 def span(g: Maker, op: str) -> None:
-    dtype = g.pick([t for t in ("float32", "float64", "int64", "int32", "int16")
-                    if t in g.types(op)])  # fmt: skip
+    usual = ("float32", "float64", "int64", "int32", "int16")
+    types = g.among(g.types(op), usual)
+    dtype = g.liked if g.liked in types else g.pick(types)
     step, start = g.pick([-3, -1, 1, 2]), g.int(-5, 5)
     ends = [start, start + step * g.int(0, 9), step]
-    g.node(op, [g.fixed(np.array(v), dtype) for v in ends])
+    halves = dtype in ("float16", "bfloat16")
+    g.node(op, [g.fixed(np.array(v), dtype) for v in ends],
+           stash_type=g.pick([None, 1, 11]) if halves else None)  # fmt: skip
 
 
 @generator("Trilu")
@@ -269,6 +274,6 @@ def col2im(g: Maker, op: str) -> None:
     if min(counts) < 1:
         raise Reject
     shape = (g.int(1, 2), g.int(1, 3) * math.prod(block), math.prod(counts))
-    x = g.value([t for t in g.types(op) if t in NUMBERS], shape=shape)
+    x = g.value(g.among(g.types(op), NUMBERS), shape=shape)
     given = [g.fixed(np.array(v, np.int64)) for v in (image, block)]
     g.node(op, [x, *given], strides=strides, pads=pads, dilations=dilations)

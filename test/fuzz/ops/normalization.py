@@ -15,6 +15,11 @@ def vectors(g: Maker, x: Value, count: int, size: int) -> list[Value]:
     return [g.leaf(x.dtype, (size,), 0.2, 2, constant=fixed) for _ in range(count)]
 
 
+def _stash(g: Maker) -> int | None:
+    """The type that statistics are computed in: as usual, or another one."""
+    return g.pick([None, None, None, None, None, 1, 10, 11, 16])
+
+
 @generator("BatchNormalization")
 def batch(g: Maker, op: str) -> None:
     if g.chance(0.5):
@@ -34,7 +39,7 @@ def layer(g: Maker, op: str) -> None:
     scale = g.value([x.dtype], shape=x.shape[axis:])
     shift = g.value([x.dtype], shape=x.shape[axis:]) if g.chance(0.6) else None
     g.node(op, [x, scale, shift], g.pick([1, 1, 3]), epsilon=g.pick([None, 1e-3]),
-           axis=axis - x.rank if g.chance(0.5) else axis)  # fmt: skip
+           axis=axis - x.rank if g.chance(0.5) else axis, stash_type=_stash(g))  # fmt: skip
 
 
 @generator("RMSNormalization", opsets=range(23, 29))
@@ -43,7 +48,7 @@ def root(g: Maker, op: str) -> None:
     axis = g.int(0, x.rank - 1)
     scale = g.value([x.dtype], shape=x.shape[axis:])
     g.node(op, [x, scale], axis=axis - x.rank if g.chance(0.5) else axis,
-           epsilon=g.pick([None, 1e-3]))  # fmt: skip
+           epsilon=g.pick([None, 1e-3]), stash_type=_stash(g))  # fmt: skip
 
 
 @generator("InstanceNormalization")
@@ -57,7 +62,8 @@ def group(g: Maker, op: str) -> None:
     groups = g.int(1, 3)
     shape = (g.int(1, 2), groups * g.int(1, 3), *g.shape(1, 2, empty=False))
     x = g.value(g.types(op), shape=shape)
-    g.node(op, [x, *vectors(g, x, 2, x.shape[1])], num_groups=groups, epsilon=g.pick([None, 1e-3]))
+    g.node(op, [x, *vectors(g, x, 2, x.shape[1])], num_groups=groups,
+           epsilon=g.pick([None, 1e-3]), stash_type=_stash(g))  # fmt: skip
 
 
 @generator("MeanVarianceNormalization")

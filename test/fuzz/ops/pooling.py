@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from fuzz.catalog import generator
-from fuzz.maker import FLOATS, Maker, Value
+from fuzz.maker import FLOATS, Maker, Reject, Value
 from fuzz.ops.products import window
 
 
@@ -22,7 +22,7 @@ def image(g: Maker, op: str, extents: list[int] | None = None, **how: object) ->
 def max_pool(g: Maker, op: str) -> None:
     extents, kernel, found = window(g, g.pick([1, 2, 2, 3]))
     x = image(g, op, extents)
-    indices = g.chance(0.3)
+    indices = g.chance(0.3) and g.has("storage_order")
     order = g.pick([None, 0, 1]) if indices and len(extents) > 1 else None
     g.node(op, [x], 2 if indices else 1, kernel_shape=kernel, storage_order=order,
            ceil_mode=_ceil(g, found), **found)  # fmt: skip
@@ -58,9 +58,17 @@ def unpool(g: Maker, op: str) -> None:
     """Places of a MaxPool: where two agree, which one wins is nobody's rule."""
     kernel = [g.int(1, 3) for _ in range(g.int(1, 2))]
     sizes = [g.int(1, 3) for _ in kernel]
-    x = g.value([t for t in g.types(op, "T1") if t in FLOATS], shape=(1, g.int(1, 2), *sizes))
+    x = g.value(g.among(g.types(op, "T1"), FLOATS), shape=(1, g.int(1, 2), *sizes))
     full = [*x.shape[:2], *(s * k for s, k in zip(sizes, kernel, strict=True))]
     places = g.numbers.permutation(math.prod(full))[: x.array.size].reshape(x.shape)
     shape = g.fixed(np.array(full, np.int64)) if g.chance(0.4) else None
     at = g.fixed(places) if g.chance(0.3) else g._input(places, "int64")
-    g.node(op, [x, at, shape], kernel_shape=kernel, strides=kernel)
+    pads = [0] * 2 * len(kernel) if g.chance(0.3) else None  # of what was pooled
+    if pads and shape is None and min(kernel) > 1:
+        pads = [1] * len(pads)
+        small = [*x.shape[:2], *(n - 2 for n in full[2:])]
+        if math.prod(small) < x.array.size:
+            raise Reject
+        places = g.numbers.permutation(math.prod(small))[: x.array.size].reshape(x.shape)
+        at = g._input(places, "int64")
+    g.node(op, [x, at, shape], kernel_shape=kernel, strides=kernel, pads=pads)

@@ -46,6 +46,8 @@ def window(g: Maker, rank: int, size: int = 6) -> tuple[list[int], list[int], di
     kernel = [g.pick([1, 2, 3, 3]) for _ in range(rank)]
     strides = [g.pick([1, 1, 2]) for _ in range(rank)]
     dilations = [g.pick([1, 1, 1, 2]) for _ in range(rank)]
+    if not g.has("dilations"):
+        dilations = [1] * rank
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     extents = [r + g.int(0, size) for r in reach]
     found: dict[str, object] = {"strides": strides, "dilations": dilations}
@@ -71,7 +73,7 @@ def conv(g: Maker, op: str) -> None:
     x = g.value(g.types(op), shape=(g.int(1, 2), ci, *extents))
     w = g.value([x.dtype], shape=(co, ci // groups, *kernel), constant=g.pick([None, True]))
     bias = g.value([x.dtype], shape=(co,)) if g.chance(0.5) else None
-    g.node(op, [x, w, bias], group=groups, **found)
+    g.node(op, [x, w, bias], group=groups, kernel_shape=g.pick([None, kernel]), **found)
 
 
 @generator("ConvTranspose")
@@ -85,7 +87,20 @@ def transposed(g: Maker, op: str) -> None:
         strides = found["strides"]
         assert isinstance(strides, list)
         found["output_padding"] = [g.int(0, s - 1) for s in strides]
-    g.node(op, [x, w, bias], group=groups, **found)
+    elif "pads" in found and g.chance(0.3):
+        found["output_shape"] = _sizes(g, found, extents, kernel)
+    g.node(op, [x, w, bias], group=groups, kernel_shape=g.pick([None, kernel]), **found)
+
+
+def _sizes(g: Maker, found: dict[str, object], extents: list[int], kernel: list[int]) -> list[int]:
+    """Extents of a transposed convolution's result, which say what is cut off instead of pads."""
+    found.pop("pads")
+    strides, dilations = found["strides"], found["dilations"]
+    assert isinstance(strides, list) and isinstance(dilations, list)
+    return [
+        (n - 1) * s + (k - 1) * d + 1 - g.int(0, min(2, (k - 1) * d))
+        for n, s, k, d in zip(extents, strides, kernel, dilations, strict=True)
+    ]
 
 
 @generator("DeformConv")
@@ -122,7 +137,7 @@ _EQUATIONS = (
 @generator("Einsum")
 def einsum(g: Maker, op: str) -> None:
     equation = g.pick(_EQUATIONS)
-    dtype = g.dtype([t for t in g.types(op) if t in (*FLOATS, "int32", "int64")])
+    dtype = g.dtype(g.among(g.types(op), (*FLOATS, "int32", "int64")))
     sizes = {letter: g.int(1, 5) for letter in "abcdhijkl"}
     lead = g.shape(0, 2, empty=False)
     operands = []
@@ -161,7 +176,7 @@ def attention(g: Maker, op: str) -> None:
     mask = None
     if g.chance(0.4):
         lead = g.pick([(), (1,), (heads * groups,), (batch, 1), (batch, heads * groups)])
-        kind = "bool" if g.chance(0.3) else dtype
+        kind = g.dtype(g.among(g.types(op, "U"), ("bool" if g.chance(0.3) else dtype,)))
         mask = g.value([kind], shape=(*lead, queries, before + keys))
     if g.chance(0.3):
         found["is_causal"] = 1
@@ -180,6 +195,8 @@ def attention(g: Maker, op: str) -> None:
     if g.chance(0.2):
         wanted.append(True)
         found["qk_matmul_output_mode"] = g.pick([None, 0, 1, 2, 3])
+    if g.chance(0.2):
+        found["softmax_precision"] = g.pick([1, 10, 11, 16])
     g.node(op, [*operands, mask, *past, lengths_known], wanted, **found)
 
 
@@ -189,7 +206,8 @@ def flexible(g: Maker, op: str) -> None:
     dtype = g.dtype([t for t in g.types(op, "T1", "ai.onnx.preview") if t in FLOATS])
     shapes = [(batch, heads, r, size) for r in (rows, keys, keys)]
     operands = [g.value([dtype], shape=shape) for shape in shapes]
-    g.node(op, operands, domain="ai.onnx.preview", scale=0.5 if g.chance(0.4) else None)
+    g.node(op, operands, domain="ai.onnx.preview", scale=0.5 if g.chance(0.4) else None,
+           softmax_precision=g.pick([None, None, 1, 11]))  # fmt: skip
 
 
 @generator("LinearAttention", opsets=range(27, 29))
@@ -209,7 +227,8 @@ def linear(g: Maker, op: str) -> None:
     if "delta" in rule:
         beta = g.value([dtype], shape=(batch, steps, heads), low=0, high=1)
     g.node(op, [q, k, v, state, decay, beta], 2, q_num_heads=heads, kv_num_heads=heads,
-           update_rule=rule)  # fmt: skip
+           update_rule=rule, scale=g.pick([None, 0.5]),
+           chunk_size=g.pick([None, 2]))  # fmt: skip
 
 
 @generator("CausalConvWithState", opsets=range(27, 29))

@@ -22,11 +22,15 @@ def zero_point(g: Maker, dtype: str, shape: tuple[int, ...] = ()) -> Value:
 
 
 def scale(g: Maker, shape: tuple[int, ...] = (), dtype: str = "float32") -> Value:
+    if dtypes.is_integer(dtype):
+        return g.leaf(dtype, shape, 1, 3, constant=g.chance(0.8))
     return g.leaf(dtype, shape, 0.01, 0.2, constant=g.chance(0.8))
 
 
 def bytes_of(g: Maker, dtype: str, shape: tuple[int, ...], constant: bool | None = None) -> Value:
     """Integers over the whole range of their type."""
+    if not dtypes.is_integer(dtype):
+        return g.leaf(dtype, shape, -2, 2, constant)
     low, high = dtypes.limits(dtype)
     return g.leaf(dtype, shape, low, high, constant)
 
@@ -39,34 +43,47 @@ def _laid_out(g: Maker, x: Value) -> tuple[tuple[int, ...], dict[str, int]]:
     given = axis - x.rank if g.chance(0.3) else axis
     if g.chance(0.7):
         return (x.shape[axis],), {"axis": given}
-    block = g.int(1, x.shape[axis])
-    shape = list(x.shape)
-    shape[axis] = -(-shape[axis] // block)
-    if x.rank < 2 or shape[axis] * block != x.shape[axis]:
+    if x.rank < 2:
         raise Reject
+    shape = list(x.shape)
+    block = g.pick([n for n in range(1, shape[axis] + 1) if not shape[axis] % n])
+    shape[axis] //= block
     return tuple(shape), {"axis": given, "block_size": block}
 
 
 @generator("QuantizeLinear")
 def quantize(g: Maker, op: str) -> None:
-    x = g.value([t for t in g.types(op, "T1") if dtypes.is_float(t)], empty=False)
+    types = g.types(op, "T1")
+    x = g.value(g.among(types, [t for t in types if dtypes.is_float(t)]), empty=False)
     shape, found = _laid_out(g, x)
     results = g.types(op, "T3" if g.opset >= 23 else "T2")
-    to = g.dtype([t for t in results if g.chance(0.1) or t in BYTES])
+    to = g.dtype(g.among(results, [t for t in results if g.chance(0.1) or t in BYTES]))
     kind = x.dtype
+    if g.opset >= 23 and g.liked != x.dtype:
+        kind = g.dtype(g.among(g.types(op, "T2"), (kind,)))
     zero: Value | None = None
-    if g.chance(0.8) or to != "uint8":
+    told = g.has("output_dtype") and g.chance(0.2)
+    if told:
+        found["output_dtype"] = dtypes.to_onnx(to)
+    elif g.chance(0.8) or to != "uint8":
         zero = zero_point(g, to, shape)
+    if to.startswith("float8"):
+        found |= {"saturate": 0} if g.chance(0.3) else {}
+    if g.opset >= 23 and g.chance(0.2):
+        found["precision"] = g.pick([1, 10])
     g.node(op, [x, scale(g, shape, kind), zero], **found)
 
 
 @generator("DequantizeLinear")
 def dequantize(g: Maker, op: str) -> None:
-    types = [t for t in g.types(op, "T1") if g.chance(0.5) or t in BYTES]
-    x = g.value(types, empty=False)
+    types = g.types(op, "T1")
+    x = g.value(g.among(types, [t for t in types if g.chance(0.5) or t in BYTES]), empty=False)
     shape, found = _laid_out(g, x)
     zero = zero_point(g, x.dtype, shape) if g.chance(0.7) and x.dtype != "int32" else None
-    kind = g.dtype([t for t in g.types(op, "T2") if dtypes.is_float(t)])
+    kinds = g.types(op, "T2")
+    kind = g.dtype(g.among(kinds, [t for t in kinds if dtypes.is_float(t)]))
+    if g.opset >= 23 and (g.chance(0.2) or not dtypes.is_float(kind)):
+        found["output_dtype"] = dtypes.to_onnx(g.pick(g.types(op, "T3")))
     g.node(op, [x, scale(g, shape, kind), zero], **found)
 
 
@@ -91,12 +108,16 @@ def matmul_integer(g: Maker, op: str) -> None:
 @generator("QLinearMatMul")
 def qlinear_matmul(g: Maker, op: str) -> None:
     m, k, n = g.int(1, 6), g.pick([1, 3, 4, 8, 17, 32]), g.pick([1, 2, 5, 16])
-    a = bytes_of(g, g.pick(BYTES), (m, k), False)
-    b = bytes_of(g, g.pick(BYTES), (k, n), g.pick([True, True, None]))
+    types = [t for t in g.among(g.types(op, "T1"), BYTES) if t == g.liked or g.liked in BYTES]
+    types = types or list(BYTES)
+    a = bytes_of(g, g.pick(types), (m, k), False)
+    b = bytes_of(g, g.pick(types), (k, n), g.pick([True, True, None]))
     per = g.pick([(), (n,)])
     to = g.pick(BYTES)
-    g.node(op, [a, scale(g), zero_point(g, a.dtype), b, scale(g, per), zero_point(g, b.dtype, per),
-                g.leaf("float32", (), 0.5, 3), zero_point(g, to)])  # fmt: skip
+    kind = g.dtype(g.among(g.types(op, "TS"), ("float32",))) if g.opset >= 21 else "float32"
+    scales = [scale(g, shape, kind) for shape in ((), per)]
+    g.node(op, [a, scales[0], zero_point(g, a.dtype), b, scales[1], zero_point(g, b.dtype, per),
+                g.leaf(kind, (), 0.5, 3), zero_point(g, to)])  # fmt: skip
 
 
 def _images(g: Maker) -> tuple[Value, Value, dict[str, object]]:
@@ -104,7 +125,7 @@ def _images(g: Maker) -> tuple[Value, Value, dict[str, object]]:
     groups, each, out = g.pick([1, 1, 2]), g.pick([1, 3, 4]), g.pick([1, 2, 8])
     x = bytes_of(g, g.pick(BYTES), (g.int(1, 2), groups * each, *extents), False)
     w = bytes_of(g, g.pick(BYTES), (groups * out, each, *kernel), g.pick([True, True, None]))
-    return x, w, {"group": groups, **found}
+    return x, w, {"group": groups, "kernel_shape": g.pick([None, kernel]), **found}
 
 
 @generator("ConvInteger")

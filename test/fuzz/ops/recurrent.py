@@ -49,7 +49,7 @@ def recurrent(g: Maker, op: str) -> None:
         known = _ACTIVATIONS if g.chance(0.5) else (*_ACTIVATIONS, *_MORE)
         found["activations"] = [g.pick(known) for _ in range(_FUNCTIONS[op] * n)]
         for parameter in ("activation_alpha", "activation_beta"):
-            if g.chance(0.3):
+            if g.chance(0.5):
                 values = [g.random.uniform(0.2, 1) for _ in range(g.int(1, _FUNCTIONS[op] * n))]
                 found[parameter] = values
     if by_batch:

@@ -15,9 +15,10 @@ _POSITIVE = {"ReduceLogSum": (0.1, 4)}
 @generator("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
            "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare")  # fmt: skip
 def reduce(g: Maker, op: str) -> None:
-    types = [t for t in g.types(op) if t in (*NUMBERS, "bool")]
+    usual = (*NUMBERS, "bool")
     if op in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean"):
-        types = [t for t in types if t in FLOATS]  # rounding of integers' results is nobody's rule
+        usual = FLOATS  # rounding of integers' results is nobody's rule
+    types = g.among(g.types(op), usual)
     low, high = _POSITIVE.get(op, (None, None))
     neutral = op in ("ReduceSum", "ReduceProd", "ReduceL1", "ReduceSumSquare")
     x = g.value(types, low=low, high=high, empty=neutral)
@@ -35,7 +36,7 @@ def reduce(g: Maker, op: str) -> None:
 
 @generator("ArgMax", "ArgMin")
 def extreme(g: Maker, op: str) -> None:
-    x = g.value([t for t in g.types(op) if t in NUMBERS], rank=(1, 4), empty=False)
+    x = g.value(g.among(g.types(op), NUMBERS), rank=(1, 4), empty=False)
     g.node(op, [x], axis=g.int(-x.rank, x.rank - 1), keepdims=g.pick([None, 0, 1]),
            select_last_index=g.pick([None, 0, 1]))  # fmt: skip
 

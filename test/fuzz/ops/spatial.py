@@ -14,20 +14,27 @@ _MODES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_cor
 
 @generator("Resize")
 def resize(g: Maker, op: str) -> None:
-    mode = g.pick(["nearest", "linear", "cubic"])
+    first = not g.has("coordinate_transformation_mode")  # of Upsample's places
+    mode = g.pick(["nearest", "linear", *([] if first else ["cubic"])])
     rank = g.pick([1, 2, 2, 3]) if mode != "cubic" else 2
     lead = (g.int(1, 2), g.int(1, 3))
     extents = tuple(g.int(2, 6) for _ in range(rank))
-    types = [t for t in g.types(op, "T1") if t in (FLOATS if mode != "nearest" else NUMBERS)]
+    types = g.types(op, "T1")
+    if mode == "nearest":
+        types = tuple(g.among(types, NUMBERS))
+    else:  # how integers round, nobody says
+        types = tuple(t for t in types if t in FLOATS)
     x = g.value(types, shape=(*lead, *extents))
     found: dict[str, object] = {"mode": mode}
-    by_axes = g.chance(0.4)
+    by_axes = g.chance(0.4) and g.has("axes")
     axes = list(range(2, x.rank)) if by_axes else None
     same = [] if by_axes else [1.0, 1.0]
-    found["coordinate_transformation_mode"] = how = g.pick([None, *_MODES])
+    found["coordinate_transformation_mode"] = how = (
+        "asymmetric" if first else g.pick([None, *_MODES])
+    )
     if mode == "nearest":
-        found["nearest_mode"] = g.pick([None, "round_prefer_floor", "round_prefer_ceil",
-                                        "floor", "ceil"])  # fmt: skip
+        roundings = [None, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
+        found["nearest_mode"] = "floor" if first else g.pick(roundings)
     if mode == "cubic":
         found["cubic_coeff_a"] = g.pick([None, -0.5])
     if mode != "nearest" and how in (None, "half_pixel", "asymmetric"):
@@ -40,7 +47,7 @@ def resize(g: Maker, op: str) -> None:
         region = g.fixed(np.array([*low, *high]), "float32")
         found["extrapolation_value"] = g.pick([None, 2.0])
     scales = sizes = None
-    if g.chance(0.5):
+    if g.chance(0.5) or first:
         # scales whose products are whole: else the result's size is a matter of rounding
         factors = [g.pick([1.0, 2.0, 3.0, 1.5 if e % 2 == 0 else 2.0, 0.5 if e % 2 == 0 else 1.0])
                    for e in extents]  # fmt: skip
@@ -48,16 +55,18 @@ def resize(g: Maker, op: str) -> None:
     else:
         wanted = [g.int(1, 2 * e) for e in extents]
         sizes = g.fixed(np.array([*([] if by_axes else lead), *wanted], np.int64))
-        if by_axes and g.chance(0.3) and how != "tf_crop_and_resize":
+        if by_axes and g.chance(0.6) and how != "tf_crop_and_resize":
             found["keep_aspect_ratio_policy"] = g.pick(["stretch", "not_larger", "not_smaller"])
     g.node(op, [x, region, scales, sizes], axes=axes, **found)
 
 
 @generator("Upsample", opsets=range(9, 10))
 def upsample(g: Maker, op: str) -> None:
-    x = g.value(["float32"], shape=(g.int(1, 2), g.int(1, 3), g.int(1, 4), g.int(1, 4)))
+    types = g.among(g.types(op), ("float32",))
+    x = g.value(types, shape=(g.int(1, 2), g.int(1, 3), g.int(1, 4), g.int(1, 4)))
     scales = [1.0, 1.0, float(g.int(1, 3)), float(g.int(1, 3))]
-    g.node(op, [x, g.fixed(np.array(scales), "float32")], mode="nearest")
+    mode = g.pick(["nearest", "linear"]) if x.dtype in FLOATS else "nearest"
+    g.node(op, [x, g.fixed(np.array(scales), "float32")], mode=mode)
 
 
 @generator("GridSample")
@@ -66,7 +75,7 @@ def grid_sample(g: Maker, op: str) -> None:
     mode = g.pick(
         [None, "linear", "nearest", "cubic"] if rank == 2 else [None, "linear", "nearest"]
     )
-    x = g.value([t for t in g.types(op, "T1") if t in FLOATS],
+    x = g.value(g.among(g.types(op, "T1"), FLOATS),
                 shape=(g.int(1, 2), g.int(1, 2), *(g.int(2, 5) for _ in range(rank))))  # fmt: skip
     kind = x.dtype if x.dtype in g.types(op, "T2") else "float32"
     grid = g.leaf(kind, (x.shape[0], *(g.int(1, 4) for _ in range(rank)), rank), -1.3, 1.3)
@@ -105,7 +114,8 @@ def max_roi(g: Maker, op: str) -> None:
     corners = np.round(_regions(g, x.dtype, count, *x.shape[2:]))
     batch = g.numbers.integers(0, x.shape[0], (count, 1))
     rois = g._input(np.concatenate([batch, corners], 1).astype(np.float64), x.dtype)
-    g.node(op, [x, rois], pooled_shape=[g.int(1, 2), g.int(1, 2)])
+    g.node(op, [x, rois], pooled_shape=[g.int(1, 2), g.int(1, 2)],
+           spatial_scale=g.pick([None, 0.5]))  # fmt: skip
 
 
 def boxes(g: Maker, batch: int, count: int) -> Value:
