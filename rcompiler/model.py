@@ -153,6 +153,19 @@ class Portable(HeldModel):
         with room_for("copying the model"):
             return model_of(self.artifact, **{**self._options, **options})
 
+    def over(self, artifact: Artifact) -> Model:
+        """A model of its own that runs the same.
+
+        Args:
+            artifact: that of this one, with its weights elsewhere in memory.
+
+        Raises:
+            DeviceError: the model is closed, or there is no room for another.
+        """
+        self.check_open()
+        with room_for("copying the model"):
+            return model_of(artifact, **self._options)
+
     def __copy__(self) -> Model:
         """A model of its own that runs the same.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rcompiler.codegen import emit
 from rcompiler.driver.host import given_device, measured_device, target_device
+from rcompiler.driver.imported_model import ImportedModel
 from rcompiler.frontend import import_onnx
 from rcompiler.options import CompileOptions, checked_eus
 from rcompiler.runtime.program import MAX_EUS
@@ -38,7 +39,7 @@ def explore(
     options = CompileOptions("cpu", eus=checked_eus(eus, MAX_EUS), cache=folder, tune="warmup")
     emit.prepare()
     with progress("rc-tune") as told:
-        imported = import_onnx(model, shapes)
+        imported = ImportedModel.of(import_onnx(model, shapes), options, base)
         subject = Subject(imported, options, base, device, dimensions)
         tuning = Tuning(subject, told=told)
     try:

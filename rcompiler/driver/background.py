@@ -2,8 +2,9 @@
 asked for.
 
 The worker is given the model in a file that has no name, of which nothing is left whatever ends
-this process. It knows the weights of the programs before it by their sha256: what is equal lies
-where it is, and what is new is put behind, into address space that was reserved at the start.
+this process; weights that lie in the files of the model it reads there. It knows the weights of the
+programs before it by their sha256: what is equal lies where it is, and what is new is put behind,
+into address space that was reserved at the start.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from rcompiler.driver.program_worker import BUILT, Made, Refusal, Wanted
 from rcompiler.driver.sized_program import SizedPrograms
 from rcompiler.driver.steps import Progress
 from rcompiler.errors import CompilerError, DeviceError
+from rcompiler.frontend.load import whole
 from rcompiler.frontend.size_sets import Interval, SizeSets, binding_of
+from rcompiler.frontend.weights_outside import File, files_of
 from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.growing_block import GrowingBlock
@@ -110,7 +113,8 @@ class WorkerBuilder:
         self._owner, self._lock = this_process(), threading.Lock()
         self._worker: Worker | None = None
         self._stopped, self._busy = False, False
-        self._file = _written(programs)
+        self._files = _kept_open(programs)
+        self._file = _written(programs, self._files)
 
     def add(self, bucket: Sequence[Interval]) -> None:
         """As of `growth.Builder`.
@@ -135,6 +139,7 @@ class WorkerBuilder:
             self._bindings[number],
             self._known,
             self._constants.size,
+            {name: (file.path, file.status) for name, file in self._files.items()},
         )
         # what the question is made of may be of modules that are found by these paths
         question = pickle.dumps(([*map(os.path.abspath, sys.path)], pickle.dumps(wanted)))
@@ -198,6 +203,8 @@ class WorkerBuilder:
             if idle:
                 worker.close()
         self._file.close()
+        for file in self._files.values():
+            file.close()
 
     def forget(self) -> None:
         """As of `growth.Builder`; the file is open in the child, too."""
@@ -207,10 +214,25 @@ class WorkerBuilder:
             worker.abandon()
 
 
-def _written(programs: SizedPrograms) -> IO[bytes]:
-    """A file with the programs, whose model is bytes there. Raises CompilerError, DeviceError."""
+def _kept_open(programs: SizedPrograms) -> dict[str, File]:
+    """The files of a model that is without its weights, for as long as programs are built. Raises
+    DeviceError.
+    """
     try:
-        model = programs.model.SerializeToString()
+        return {name: file.another() for name, file in (files_of(programs.model) or {}).items()}
+    except OSError as error:
+        raise DeviceError(
+            f"build='largest' keeps the file of the model open, and the system refuses that "
+            f"({error.strerror or error}); leave build out"
+        ) from None
+
+
+def _written(programs: SizedPrograms, files: Mapping[str, File]) -> IO[bytes]:
+    """A file with the programs, whose model is bytes there, without the weights that are in others.
+    Raises CompilerError, DeviceError.
+    """
+    try:
+        model = (programs.model if files else whole(programs.model)).SerializeToString()
     except Exception as error:  # protobuf's, which has no typed module
         raise CompilerError(
             "build='largest' hands the model to another process in one piece of at most 2 GB, "

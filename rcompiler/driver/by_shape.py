@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import count
 from threading import RLock
@@ -13,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from rcompiler.driver import isolate
+from rcompiler.driver.equal_weights import with_weights_of
 from rcompiler.driver.guessed_bounds import GuessedBounds
 from rcompiler.driver.kept_bytes import kept_bytes
 from rcompiler.driver.model_source import ModelSource
 from rcompiler.driver.ranges import Ranges
 from rcompiler.driver.size_guess import Sizes
 from rcompiler.errors import CompilerError, DeviceError, Gap, RangeError, RecompiledWarning
+from rcompiler.model import Portable
 from rcompiler.runtime.call_lock import CallLock
 from rcompiler.support.callers import callers_level
 from rcompiler.support.declaration import DeclaredTensor
@@ -215,14 +218,32 @@ class ByShape:
             if self.ranges is not None and sizes is not None:
                 model = self.ranges.serving(sizes, feeds) or self.ranges.coming(sizes, feeds)
                 model = model or self.ranges.wanted(sizes, feeds)
+                self._share_weights()
                 if model is not None:
                     return self._kept(feeds, model, sizes)
                 self._check_open()  # again: it may have waited
             ready = self._made(feeds)
+            self._share_weights()
             if told != (len(self.fixed), self.bounds.now) and self.ranges is not None:
                 if (sizes := self._sizes(feeds)) is not None:
                     self.ranges.noted(sizes, feeds)
             return ready
+
+    def _share_weights(self) -> None:
+        """Let the programs for one set of shapes read the weights of those for ranges, where these
+        are the same bytes. Who runs one of them goes on with those that it has.
+        """
+        growing = None if self.ranges is None else self.ranges.model
+        if growing is None:
+            return
+        _, first = growing.programs[0]
+        for ready in self._exact().values():
+            if not isinstance(ready.model, Portable):
+                continue
+            artifact = with_weights_of(ready.model.artifact, first.artifact.constants)
+            if artifact is not ready.model.artifact:
+                with suppress(DeviceError):  # no room for another: it stays as it is
+                    ready.model = ready.model.over(artifact)
 
     def _sizes(self, feeds: Feeds) -> Sizes | None:
         """Of a call that programs for ranges may take."""

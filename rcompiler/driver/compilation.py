@@ -21,20 +21,20 @@ from rcompiler.codegen.link import link
 from rcompiler.device.instruction_set import InstructionSet
 from rcompiler.device.model import Device
 from rcompiler.device.target import is_host, name_of
-from rcompiler.driver import denormal_weights, kernel_code
+from rcompiler.driver import kernel_code
 from rcompiler.driver.artifact_notes import describe
 from rcompiler.driver.collector import COLLECTOR
 from rcompiler.driver.cpu_image import CpuGeneration
 from rcompiler.driver.gpu_devices import is_emulated
 from rcompiler.driver.host import measured_device
-from rcompiler.driver.left_in_files import left_in_files
+from rcompiler.driver.imported_model import ImportedModel
 from rcompiler.driver.optional_passes import OptionalPasses
 from rcompiler.driver.provenance import Machine, provenance
 from rcompiler.driver.schedule_report import make_report
 from rcompiler.driver.stage_texts import StageTexts
 from rcompiler.driver.steps import CompilationSteps
 from rcompiler.errors import ScheduleError, TooManyBlocks
-from rcompiler.frontend import Imported, import_onnx
+from rcompiler.frontend import import_onnx
 from rcompiler.frontend.packed.packing import Packing
 from rcompiler.model import REPORT
 from rcompiler.options import CompileOptions, OwnPolicy
@@ -152,25 +152,20 @@ class Compilation:
         with self.steps.boundary(), COLLECTOR.seldom():
             self.steps.begin("import")
             chosen = self._options.weight_bits, dict(self._options.bounds), state, packing
-            imported = import_onnx(model, shapes, values, *chosen)
-            self._notes = *imported.notes, *self._of_denormals(imported)
-            arrays = left_in_files(imported.constants)
-            imported.constants.clear()  # an attempt needs `arrays`
+            s1 = import_onnx(model, shapes, values, *chosen)
+            imported = ImportedModel.of(s1, self._options, self._base)
             self.steps.begin("device")
             self.device = device or measured_device(self._base, self._options.cache)
-            found = self.optional.compiled(lambda: self._from_import(imported, arrays, schedulers))
+            found = self.optional.compiled(lambda: self._from_import(imported, schedulers))
         self.optional.warn(stacklevel=callers_level())
         return found
 
     def _from_import(
-        self,
-        imported: Imported,
-        arrays: Mapping[str, Constant],
-        schedulers: Sequence[CompileOptions],
+        self, imported: ImportedModel, schedulers: Sequence[CompileOptions]
     ) -> list[Artifact]:
-        """One attempt, with the optional passes that are not left out. arrays: its constants."""
+        """One attempt, with the optional passes that are not left out."""
         self._texts = StageTexts()
-        context = self._context(arrays)
+        context = self._context(imported.arrays)
         with self._texts.blamed(), context, ir.Location.unknown():
             found = self._from_linalg(self._parsed(imported, context), schedulers)
         notes = [str(each) for each in self.optional.notes]
@@ -180,11 +175,10 @@ class Compilation:
         interned = arrays if self._pool is None else self._pool.interned(arrays)
         return dialects.load(ModelContext(interned, self._pool))
 
-    def to_operators(self, imported: Imported) -> ir.Module:
+    def to_operators(self, imported: ImportedModel) -> ir.Module:
         """S1 -> S2 in a context of its own, for `from_operators`."""
         self._texts = StageTexts()
-        self._notes = *imported.notes, *self._of_denormals(imported)
-        context = self._context(imported.constants)
+        context = self._context(imported.arrays)
         with self._texts.blamed(), context, ir.Location.unknown():
             module = self._parsed(imported, context)
             self.to_rtask(module)
@@ -203,21 +197,14 @@ class Compilation:
             self._texts.keep("rkernel", copy)
             return self._scheduled(copy, by)
 
-    def _parsed(self, imported: Imported, context: ir.Context) -> ir.Module:
+    def _parsed(self, imported: ImportedModel, context: ir.Context) -> ir.Module:
         """S1."""
-        module = imported.parse(context)
+        module = imported.s1.parse(context)
+        self._notes = imported.notes
         # as it was parsed: its locations name the rOperators
-        self._texts.add("linalg", imported.module_text)
+        self._texts.add("linalg", imported.s1.module_text)
         kernel_code.prepare(module)
         return module
-
-    def _of_denormals(self, imported: Imported) -> Iterator[str]:
-        if not self._base.is_cpu:
-            return
-        if self._options.denormals == "zero":
-            yield "denormal numbers are taken for zeros"
-        elif (note := denormal_weights.note_of(imported.constants.values())) is not None:
-            yield note
 
     def _from_linalg(
         self, module: ir.Module, schedulers: Sequence[CompileOptions]

@@ -37,6 +37,23 @@ def with_shared_weights(artifact: Artifact) -> Artifact:
     return artifact
 
 
+def with_weights_of(artifact: Artifact, block: np.ndarray) -> Artifact:
+    """The same, with its weights in a block that begins with the same bytes; itself where none
+    does, or they lie there already.
+
+    Args:
+        artifact: of a model.
+        block: uint8[bytes], aligned as that of any artifact.
+    """
+    own = artifact.constants
+    part = block[: own.size]
+    if own.size < _LEAST or own.size != part.size or own.ctypes.data == part.ctypes.data:
+        return artifact
+    if not np.array_equal(_words(part), _words(own)):
+        return artifact
+    return replace(artifact, constants=part)
+
+
 def _words(block: np.ndarray) -> np.ndarray:
     """In as few elements as possible."""
     return block.view(np.uint64) if block.size % 8 == 0 else block

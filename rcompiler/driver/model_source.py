@@ -21,8 +21,9 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +35,9 @@ from rcompiler.support.declaration import Declared
 _CHUNK = 8 << 20  # bytes that one thread reads and hashes
 _SETTLED_NS = 60 * 10**9
 _LARGE = 1 << 16  # bytes of a tensor that are not copied once more
+_RAW_DATA = 9  # number of the field of a tensor
 
+_HELD_OPEN = 16 << 20  # bytes of a model whose files stay open in the place of being read
 _REMEMBERED = 4 << 20  # bytes of a file from which on its digest is kept
 
 Status = tuple[int, ...]  # device, inode, bytes, nanoseconds of the last writing and change
@@ -66,6 +69,7 @@ class ModelSource:
         self._declared: Declared | None = None
         self._names: tuple[str, ...] | None = None if self._path else ()  # of files with weights
         self._opened: tuple[int, ...] | None = None  # what the system said of the file
+        self._light: Any = None  # the model of a large file that is held, without its weights
         self._states: dict[Path, _State] = {}  # of the files that it was read from
 
     def proto(self) -> Any:
@@ -75,6 +79,8 @@ class ModelSource:
 
             if self._path is None:
                 self._proto = load.load(self.given)
+            elif self._light is not None:
+                return load.load(load.whole(self._light))
             else:
                 proto, names = load.read(self._path, self._data)
                 self._proto, self._names = load.load(proto), tuple(sorted(names))
@@ -89,29 +95,32 @@ class ModelSource:
         from rcompiler.frontend import load
 
         data = self.given if self._path is None else self._data
-        if self._proto is None and isinstance(data, bytes):
+        if self._light is not None:
+            yield load.load(self._light)
+        elif self._proto is None and isinstance(data, bytes):
             with load.opened_bytes(data) as proto:
                 yield load.load(proto)
         elif self._proto is None and self._path is not None:
             with load.opened_file(self._path) as (proto, names, status):
-                if self._opened not in (None, status):
-                    raise InvalidModel(
-                        f"{self._path}: it was written to since it was read first; read it again"
-                    )
+                self._check_opened(self._path, status)
                 self._names, self._opened = tuple(sorted(names)), status
                 yield load.load(proto)
         else:
             yield self.proto()
 
     def hold(self, cache: FinishedModels | None) -> None:
-        """Read all that `proto` needs: files may change, or go, when this has returned.
+        """Read all that `opened` needs: files may change, or go, when this has returned. Those of a
+        large model stay open, and may go only: what was written to is refused when it is read.
 
         Raises InvalidModel.
         """
         path = self._path
-        if path is None or self._proto is not None:
+        if path is None or self._proto is not None or self._light is not None:
             return
-        if (self._names if cache is None else self._external(cache)) != ():
+        names = self._names if cache is None else self._external(cache)
+        if self._may_be_large(path, names) and self._holds_open(path):
+            return
+        if names != ():
             self.proto()
             return
         try:
@@ -121,6 +130,40 @@ class ModelSource:
             raise InvalidModel(f"{path}: {error.strerror or error}") from None
         if not same:
             raise InvalidModel(f"{path}: it was written to while it was read; read it again")
+
+    @staticmethod
+    def _may_be_large(path: Path, names: Sequence[str] | None) -> bool:
+        """Whether the files of a model may be so large that they stay open: known without the
+        package that reads models, where it is known which files it has. names: of the others."""
+        try:
+            if not path.is_file():
+                return False
+            files = [path, *(path.parent / name for name in names or ())]
+            return names is None or sum(each.stat().st_size for each in files) >= _HELD_OPEN
+        except OSError:
+            return False  # who reads it says what is wrong
+
+    def _holds_open(self, path: Path) -> bool:
+        """Keep the files of the model open from now on, if they are large. Raises InvalidModel."""
+        from rcompiler.frontend import load
+        from rcompiler.frontend.weights_outside import files_of
+
+        held = ExitStack()
+        light, names, status = held.enter_context(load.opened_file(path))
+        try:
+            self._check_opened(path, status)
+            files = files_of(light) or {}
+            if sum(file.size for file in files.values()) < _HELD_OPEN:
+                return False
+            self._names, self._opened, self._light = tuple(sorted(names)), status, light
+            weakref.finalize(self, held.pop_all().close)  # refers to nothing of this object
+            return True
+        finally:
+            held.close()
+
+    def _check_opened(self, path: Path, status: tuple[int, ...]) -> None:
+        if self._opened not in (None, status):
+            raise InvalidModel(f"{path}: it was written to since it was read first; read it again")
 
     def digest(self, cache: FinishedModels) -> str | None:
         """Of all of its content; None where it is no model, or it is not known which files have it.
@@ -302,6 +345,27 @@ def _proto_digests(message: Any) -> Iterator[str]:
                 for inner, content in part.ListFields():
                     plain = content if isinstance(content, bytes) else repr(content).encode()
                     yield f"{inner.number} {hashlib.sha256(plain).hexdigest()}"
+            elif field.name == "initializer" and (told := [*_left_outside(part)]):
+                yield from told
             else:
                 yield hashlib.sha256(part.SerializeToString(deterministic=True)).hexdigest()
             yield "}"
+
+
+def _left_outside(tensor: Any) -> Iterator[str]:
+    """Of a weight that is read where it lies what is said of one that has its elements; nothing for
+    any other. Raises OSError, ValueError.
+    """
+    if tensor.data_location != tensor.EXTERNAL:  # known without the package that reads models
+        return
+    from rcompiler.frontend.weights_outside import is_outside, raw_bytes
+
+    if is_outside(tensor):
+        plain = type(tensor)()
+        plain.CopyFrom(tensor)
+        plain.ClearField("external_data")
+        plain.ClearField("data_location")
+        fields = {inner.number: repr(content).encode() for inner, content in plain.ListFields()}
+        digests = {number: hashlib.sha256(said).hexdigest() for number, said in fields.items()}
+        digests[_RAW_DATA] = hashlib.sha256(raw_bytes(tensor).data).hexdigest()
+        yield from (f"{number} {digest}" for number, digest in sorted(digests.items()))

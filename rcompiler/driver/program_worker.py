@@ -10,8 +10,9 @@ import os
 import pickle
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +21,9 @@ import numpy as np
 
 from rcompiler import errors
 from rcompiler.driver.sized_program import SizedPrograms
-from rcompiler.errors import CompilerError
+from rcompiler.errors import CompilerError, InvalidModel
 from rcompiler.frontend.load import load
+from rcompiler.frontend.weights_outside import File, outside
 from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.support.workers import serve_answers
@@ -38,12 +40,15 @@ class Wanted:
         file: with a `SizedPrograms`, pickled, its model as bytes.
         shapes: of the program.
         known, size: of the weights of the programs before, see `WeightPool.behind`.
+        files: of the model, which are open in the process that asks: their paths and what the
+            system said of them, by the names by which the model says that weights lie there.
     """
 
     file: str
     shapes: Mapping[str, Any]
     known: Mapping[bytes, int]
     size: int
+    files: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,12 +95,30 @@ def _answer(question: bytes) -> tuple[int, bytes]:
 
 def _made(wanted: Wanted) -> Made:
     pool = WeightPool.behind(wanted.known, wanted.size)
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, _files(wanted):
         warnings.simplefilter("always")
         program = _programs(wanted.file).program(wanted.shapes, pool)
         start, added = pool.added()
     told = [(w.category.__module__, w.category.__name__, str(w.message)) for w in caught]
     return Made(program, start, added, pool.known, told)
+
+
+@contextmanager
+def _files(wanted: Wanted) -> Iterator[None]:
+    """Inside of the context the weights that lie in files of the model are read there. Raises
+    InvalidModel.
+    """
+    with outside() as stores, ExitStack() as opened:
+        for name, (path, status) in wanted.files.items():
+            try:
+                file = File(os.open(path, os.O_RDONLY | os.O_CLOEXEC), status)
+            except OSError as error:
+                raise InvalidModel(
+                    f"the file of the model cannot be read again: {error.strerror or error}"
+                ) from None
+            opened.callback(file.close)
+            stores.add(file, name)
+        yield
 
 
 @lru_cache(maxsize=1)

@@ -316,25 +316,26 @@ class Ranges:
             return None
         self._trials += 1
         values = {name: feeds[name] for name in [*self._others, *[n for n, _ in loose]]}
-        model = self._renamed(made, free)
         error: CompilerError | None = None
         failed: list[Bucket] = []
-        for each in dict.fromkeys((bucket, *narrower(bucket, reduced))):
-            try:
-                found = self._compiled(model, free, each, values)
-            except CompilerError as refused:
-                error = refused
-                failed.append(each)
-            else:
-                found.told = self._told
-                constants = {name: array.tobytes() for name, array in values.items()}
-                for sizes_of in self._refused:  # it is so no longer
-                    if sizes_of <= varied.union(made):
-                        self._refused[sizes_of] = ""
-                self._now = _Serving(found, made, free, constants, tuple(failed))
-                if self._closed:  # while it was compiled
-                    found.close()
-                return self.serving(sizes, feeds)
+        with self._source.opened() as whole:
+            model = self._renamed(whole, made, free)
+            for each in dict.fromkeys((bucket, *narrower(bucket, reduced))):
+                try:
+                    found = self._compiled(model, free, each, values)
+                except CompilerError as refused:
+                    error = refused
+                    failed.append(each)
+                else:
+                    found.told = self._told
+                    constants = {name: array.tobytes() for name, array in values.items()}
+                    for sizes_of in self._refused:  # it is so no longer
+                        if sizes_of <= varied.union(made):
+                            self._refused[sizes_of] = ""
+                    self._now = _Serving(found, made, free, constants, tuple(failed))
+                    if self._closed:  # while it was compiled
+                        found.close()
+                    return self.serving(sizes, feeds)
         names = ", ".join(self._names[k] for k in sorted(varied))
         self._refused[varied] = (
             f"each size of {names} has a program of its own, as the model cannot be compiled for "
@@ -347,7 +348,7 @@ class Ranges:
         if changed is not None:
             changed()
 
-    def _renamed(self, made: Mapping[int, Sum], free: Sequence[int]) -> Any:
+    def _renamed(self, model: Any, made: Mapping[int, Sum], free: Sequence[int]) -> Any:
         from rcompiler.frontend.renamed_sizes import renamed
 
         names = self._plain_names()
@@ -371,7 +372,7 @@ class Ranges:
             for name, k in self._numbers
             if k in made
         }
-        return renamed(self._source.proto(), dims, sums)
+        return renamed(model, dims, sums)
 
     def _plain_names(self) -> list[str]:
         """A name of a size that is one word, and no name of an input."""

@@ -27,12 +27,6 @@ def finished_models(cache: Any) -> FinishedModels | None:
     return FinishedModels(folder) if folder is not None and keeps_models() else None
 
 
-def _outlives(given: Mapping[str, Any]) -> bool:
-    """Whether somebody compiles the model once more when compile_onnx has returned."""
-    later = given["build"] != "all" or given["tune"] in ("warmup", "online")
-    return later or given["fallback"] is not None
-
-
 class WarmStart:
     """One call of compile_onnx, beside the compiler."""
 
@@ -50,15 +44,16 @@ class WarmStart:
     @contextmanager
     def model(self) -> Iterator[Any]:
         """What the compiler is given, inside of the context. Raises InvalidModel."""
-        if _outlives(self._given):
-            yield self._source.proto()
-        else:
-            with self._source.opened() as model:
-                yield model
+        with self._source.opened() as model:
+            yield model
 
     def given(self) -> Any:
         """What another process is given, which reads it itself. Raises InvalidModel."""
         model = self._given["model"]
+        if hasattr(model, "ListFields"):
+            from rcompiler.frontend import load
+
+            return load.whole(model)
         return self._source.proto() if model is self._source else model
 
     def found(self) -> Kept | None:

@@ -147,6 +147,26 @@ def opened_file(path: Path) -> Iterator[tuple[ModelProto, set[str], tuple[int, .
         yield proto, names, file.status
 
 
+def whole(model: ModelProto) -> ModelProto:
+    """A model with its large weights, inside of the context that leaves them out; itself where it
+    has them. Raises InvalidModel where a file was written to meanwhile.
+    """
+    outside = [k for k, tensor in enumerate(model.graph.initializer) if is_outside(tensor)]
+    if not outside:
+        return model
+    made = ModelProto()
+    made.CopyFrom(model)
+    for tensor in (made.graph.initializer[k] for k in outside):
+        try:
+            data = raw_bytes(tensor)
+        except (OSError, ValueError) as error:
+            raise InvalidModel(f"tensor '{tensor.name}': {error}") from None
+        tensor.ClearField("data_location")
+        del tensor.external_data[:]
+        tensor.raw_data = data.tobytes()
+    return made
+
+
 def _light(store: Store, stores: Outside, what: str) -> ModelProto:
     """A model without its large weights, whole where there are none. Raises ValueError, OSError."""
     light = without_weights(store, stores.add(store)) if store.size > LARGE else None

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from onnx import StringStringEntryProto, TensorProto
+from onnx import ModelProto, StringStringEntryProto, TensorProto
 
 LARGE = 1 << 16  # bytes of a weight that is left out
 _WINDOW = 1 << 18  # bytes that are read of a file at once
@@ -74,6 +74,11 @@ class File:
         self.status = status or self._now()
         self.size = self.status[0]
 
+    @property
+    def path(self) -> str:
+        """By which another process of this user opens it, also where it has no name any more."""
+        return f"/proc/{os.getpid()}/fd/{self._descriptor}"
+
     def another(self) -> File:
         """The same content for somebody else, for whom it stays open. Raises OSError."""
         return File(os.dup(self._descriptor), self.status)
@@ -111,9 +116,9 @@ class Outside:
 
     stores: dict[str, Store] = field(default_factory=dict)
 
-    def add(self, store: Store) -> str:
-        """The name of a store from now on."""
-        name = f"rcompiler/{secrets.token_hex(16)}"
+    def add(self, store: Store, name: str | None = None) -> str:
+        """The name of a store from now on. name: that of another process; None for a new one."""
+        name = f"rcompiler/{secrets.token_hex(16)}" if name is None else name
         self.stores[name] = _STORES[name] = store
         return name
 
@@ -146,6 +151,19 @@ def place_outside(tensor: TensorProto, store: str, start: int, count: int) -> No
 def is_outside(tensor: TensorProto) -> bool:
     """Whether the bytes of a tensor are in a store that is open."""
     return _place(tensor) is not None
+
+
+def files_of(model: ModelProto) -> dict[str, File] | None:
+    """The open files that have the large weights of a model, by the names that it says; None where
+    some of these are in the bytes that a caller gave.
+    """
+    found = {}
+    for tensor in model.graph.initializer:
+        if (place := _place(tensor)) is not None:
+            if not isinstance(place[0], File):
+                return None
+            found[location_said(tensor)] = place[0]
+    return found
 
 
 def raw_bytes(tensor: TensorProto) -> np.ndarray:
@@ -192,8 +210,13 @@ def _place(tensor: TensorProto) -> tuple[Store, int, int] | None:
     if tensor.data_location != TensorProto.EXTERNAL:
         return None
     said = {entry.key: entry.value for entry in tensor.external_data}
-    store = _STORES.get(said.get("location", ""))
+    store = _STORES.get(location_said(tensor))
     return None if store is None else (store, int(said["offset"]), int(said["length"]))
+
+
+def location_said(tensor: TensorProto) -> str:
+    """The name of the store that a tensor says; "" where it says none."""
+    return next((each.value for each in tensor.external_data if each.key == "location"), "")
 
 
 def _entries(store: str, start: int, count: int) -> list[StringStringEntryProto]:

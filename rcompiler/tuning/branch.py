@@ -13,8 +13,8 @@ from rcompiler.astra import Plan
 from rcompiler.device.model import Device
 from rcompiler.driver.artifact_notes import rebuild
 from rcompiler.driver.compilation import Compilation
+from rcompiler.driver.imported_model import ImportedModel
 from rcompiler.errors import CompilerError
-from rcompiler.frontend import Imported
 from rcompiler.model import REPORT
 from rcompiler.options import CompileOptions, policy_of
 from rcompiler.passes.ir.operators import operators
@@ -70,7 +70,7 @@ class Subject:
     `space.DIMENSIONS`.
     """
 
-    imported: Imported
+    imported: ImportedModel
     options: CompileOptions
     base: Device
     device: Device

@@ -9,6 +9,7 @@ from rcompiler.codegen import emit
 from rcompiler.device.model import Device
 from rcompiler.driver.collector import COLLECTOR
 from rcompiler.driver.host import measured_device
+from rcompiler.driver.imported_model import ImportedModel
 from rcompiler.driver.steps import CompilationSteps, Progress
 from rcompiler.errors import CompilerError
 from rcompiler.frontend import import_onnx
@@ -61,7 +62,8 @@ def tuned_model(
     steps = CompilationSteps(progress)
     with steps.boundary(), COLLECTOR.seldom():
         steps.begin("import")
-        imported = import_onnx(model, shapes, values, options.weight_bits, dict(options.bounds))
+        s1 = import_onnx(model, shapes, values, options.weight_bits, dict(options.bounds))
+        imported = ImportedModel.of(s1, options, base)
         steps.begin("device")
         device = device or measured_device(base, options.cache)
         subject = Subject(imported, options, base, device, DIMENSIONS)

@@ -1,12 +1,14 @@
 """tuning/branch.py: every plan that is enumerated is legal, proved and right."""
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from rcompiler.astra import Fork, Node, Parallel, Prefix
 from rcompiler.driver.host import target_device
+from rcompiler.driver.imported_model import ImportedModel
 from rcompiler.errors import CompilerError
 from rcompiler.frontend import import_onnx
 from rcompiler.model import model_of
@@ -28,11 +30,16 @@ MODELS = {
 }
 
 
+def imported(model, options) -> ImportedModel:
+    return ImportedModel.of(import_onnx(model, None), options, BASE)
+
+
 @functools.cache
 def branch(name: str) -> Branch:
     options = CompileOptions("cpu", eus=2, cache=None)
-    imported = import_onnx(build(name, **MODELS[name]), None)
-    return Branch(Subject(imported, options, BASE, BASE, "fksm"))
+    return Branch(
+        Subject(imported(build(name, **MODELS[name]), options), options, BASE, BASE, "fksm")
+    )
 
 
 def variables(node: Node):
@@ -87,7 +94,7 @@ def test_what_is_enumerated_is_a_matter_of_the_model_alone():
     for number, node in enumerate(proto.graph.node):
         node.name = f"renamed {number}"
     options = CompileOptions("cpu", eus=2, cache=None)
-    renamed = Branch(Subject(import_onnx(proto, None), options, BASE, BASE, "fksm"))
+    renamed = Branch(Subject(imported(proto, options), options, BASE, BASE, "fksm"))
     texts = [space.text(space.tree({"fused": b.choices})) for b in (renamed, branch("mlp"))]
     assert texts[0] == texts[1]
 
@@ -112,11 +119,11 @@ def test_times_of_segments_add_up_to_the_last_end():
 
 def test_dimensions_that_are_left_out_are_not_explored():
     options = CompileOptions("cpu", eus=2, cache=None)
-    imported = import_onnx(build("mlp", **MODELS["mlp"]), None)
-    own = Branch(Subject(imported, options, BASE, BASE, ""))
+    subject = Subject(imported(build("mlp", **MODELS["mlp"]), options), options, BASE, BASE, "")
+    own = Branch(subject)
     with pytest.raises(ValueError, match="nothing to choose"):
         space.tree({"fused": own.choices})
-    own = Branch(Subject(imported, options, BASE, BASE, "k"))
+    own = Branch(replace(subject, dimensions="k"))
     tree = space.tree({"fused": own.choices})
     assert all(v.name.startswith("kernel ") for v in tree.variables())
 
@@ -134,8 +141,8 @@ def test_dimensions_that_are_left_out_are_not_explored():
 def test_what_was_asked_for_is_kept(options, schedules):
     """A policy that was named; and no plan has more EUs."""
     chosen = CompileOptions("cpu", **{"eus": 2, "cache": None, **options})
-    imported = import_onnx(build("mlp", **MODELS["mlp"]), None)
-    assert Branch(Subject(imported, chosen, BASE, BASE, "s")).schedules() == schedules
+    model = imported(build("mlp", **MODELS["mlp"]), chosen)
+    assert Branch(Subject(model, chosen, BASE, BASE, "s")).schedules() == schedules
 
 
 def test_a_plan_that_names_what_is_none_is_refused():

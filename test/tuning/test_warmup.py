@@ -11,6 +11,7 @@ import pytest
 import rcompiler
 from rcompiler.astra import Settings
 from rcompiler.driver.host import target_device
+from rcompiler.driver.imported_model import ImportedModel
 from rcompiler.errors import CompilerError, DroppedPlanWarning
 from rcompiler.frontend import import_onnx
 from rcompiler.options import CompileOptions
@@ -38,7 +39,8 @@ def quick(monkeypatch):
 
 def tuning(folder, told=lambda what: None, **more) -> Tuning:
     options = CompileOptions("cpu", eus=2, cache=folder, tune="warmup", **more)
-    subject = Subject(import_onnx(MODEL, None), options, BASE, BASE, "fksm")
+    imported = ImportedModel.of(import_onnx(MODEL, None), options, BASE)
+    subject = Subject(imported, options, BASE, BASE, "fksm")
     return Tuning(subject, told=told)
 
 
@@ -153,6 +155,7 @@ import json, sys
 from pathlib import Path
 from rcompiler.astra import Settings
 from rcompiler.driver.host import target_device
+from rcompiler.driver.imported_model import ImportedModel
 from rcompiler.frontend import import_onnx
 from rcompiler.options import CompileOptions
 from rcompiler.tools.models import build
@@ -161,7 +164,8 @@ from rcompiler.tuning.branch import Subject
 warmup._QUICK = Settings(calibration=4, duel=4, apart_s=0.0, gap=9.0, pause=1)
 options = CompileOptions("cpu", eus=2, cache=Path(sys.argv[1]), tune="warmup")
 base = target_device("cpu")
-imported = import_onnx(build("mlp", batch=4, layers=(64, 96, 10)), None)
+s1 = import_onnx(build("mlp", batch=4, layers=(64, 96, 10)), None)
+imported = ImportedModel.of(s1, options, base)
 own = warmup.Tuning(Subject(imported, options, base, base, "fksm"))
 print("ready", flush=True)
 sys.stdin.readline()

@@ -24,6 +24,7 @@ import numpy as np
 import rcompiler
 from rcompiler.codegen import emit
 from rcompiler.driver.host import given_device, measured_device, target_device
+from rcompiler.driver.imported_model import ImportedModel
 from rcompiler.errors import CompilerError, InvalidModel
 from rcompiler.frontend import import_onnx
 from rcompiler.model import model_of
@@ -118,7 +119,8 @@ def _measure(row: Row, proto: Any, options: argparse.Namespace, folder: Path) ->
     artifacts = {}
     for dims in options.dims:
         doing(f"{row.model}: explore {dims}")
-        tuning = Tuning(Subject(import_onnx(proto, None), chosen, base, device, dims))
+        imported = ImportedModel.of(import_onnx(proto, None), chosen, base)
+        tuning = Tuning(Subject(imported, chosen, base, device, dims))
         try:
             estimate = tuning.estimate.seconds
             found = tuning.run(options.budget)
