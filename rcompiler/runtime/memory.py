@@ -115,10 +115,22 @@ def give_back_freed() -> None:
     """Give back to the system what is free in the heap, where that is much: glibc keeps what was
     freed between others, and weights of models are.
     """
-    if hasattr(libc(), "mallinfo2"):
-        libc().mallinfo2.restype = _HeapState
-        if libc().mallinfo2().fordblks >= _MUCH:
-            libc().malloc_trim(ctypes.c_size_t(0))
+    if _heap_state().fordblks >= _MUCH:
+        libc().malloc_trim(ctypes.c_size_t(0))
+
+
+def heap_in_use() -> int:
+    """Bytes of glibc's heap that somebody has; 0 with another library."""
+    return int(_heap_state().uordblks)
+
+
+def _heap_state() -> _HeapState:
+    """Zeros with another library than glibc."""
+    if not hasattr(libc(), "mallinfo2"):
+        return _HeapState()
+    libc().mallinfo2.restype = _HeapState
+    found: _HeapState = libc().mallinfo2()
+    return found
 
 
 def sealed(array: np.ndarray) -> np.ndarray:
