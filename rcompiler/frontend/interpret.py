@@ -44,7 +44,7 @@ from .frame import Call, Frame, OptionalValue, SequenceValue, Unknown
 from .inferred_types import node_outputs
 from .likely import likely_interval
 from .moved_bytes import note_moved_bytes, results_of
-from .nodes import at_node, attribute_value, count_uses, not_made, qualified, subgraphs
+from .nodes import MISFITS, at_node, attribute_value, count_uses, not_made, qualified, subgraphs
 from .registry import Context
 from .sizes import arithmetic, rules
 from .untranslated import remedy
@@ -52,20 +52,6 @@ from .value import SizeAtRunTime, extent_of
 
 MAX_DEPTH = 60  # of functions and subgraphs inside each other
 MAX_NODES = 400_000  # executed nodes, loops unrolled
-
-
-# What Python raises in a lowering when a malformed node got past its checks.
-MISFITS = (
-    IndexError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AssertionError,
-    ZeroDivisionError,
-    OverflowError,
-    AttributeError,
-    MemoryError,
-)
 
 
 class Interpreter:

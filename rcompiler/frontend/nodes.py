@@ -14,6 +14,19 @@ from rcompiler.errors import CompilerError, Gap
 
 from . import load
 
+# What Python raises where a malformed node got past the checks of a lowering.
+MISFITS = (
+    IndexError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AssertionError,
+    ZeroDivisionError,
+    OverflowError,
+    AttributeError,
+    MemoryError,
+)
+
 
 def at_node(error: CompilerError, node: NodeProto, name: str) -> CompilerError:
     """The error with its node, where it is about a tensor in one of the node's attributes."""

@@ -9,7 +9,8 @@ from onnx import ModelProto
 
 from rcompiler.errors import Gap, InvalidModel
 from rcompiler.frontend.frame import Call, Unknown
-from rcompiler.frontend.interpret import MISFITS, Interpreter
+from rcompiler.frontend.interpret import Interpreter
+from rcompiler.frontend.nodes import MISFITS
 from rcompiler.frontend.value import LengthsDiffer, SizeAtRunTime, Value
 from rcompiler.support.extent import Size
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Builder, Value
-from rcompiler.frontend.nodes import attribute_value
+from rcompiler.frontend.nodes import MISFITS, attribute_value
 from rcompiler.frontend.value import Numbers
 from rcompiler.support.extent import (
     InexactDivision,
@@ -135,7 +135,7 @@ def _applied(function: Function, node: Any, arrays: Arrays) -> list[np.ndarray]:
     attributes = {a.name: attribute_value(a) for a in node.attribute}
     try:
         made = function({**attributes, "outputs": len(node.output)}, arrays)
-    except (InexactDivision, ZeroDivisionError):
+    except (InexactDivision, *MISFITS):  # a node that does not fit is the lowering's to refuse
         raise Undecided from None
     return [made] if isinstance(made, np.ndarray) else list(made)
 
@@ -333,10 +333,7 @@ def _reshape(attributes: dict[str, Any], arrays: Arrays) -> np.ndarray:
     shape = _known(arrays[1]).tolist()
     if not attributes.get("allowzero"):  # 0: as many as there are
         shape = [n or m for n, m in zip_longest(shape, arrays[0].shape[: len(shape)], fillvalue=0)]
-    try:
-        return arrays[0].reshape(shape)
-    except ValueError:  # it does not fit, which the lowering says
-        raise Undecided from None
+    return arrays[0].reshape(shape)
 
 
 def _reduction(fn: Callable[[Any], Size]) -> Function:
