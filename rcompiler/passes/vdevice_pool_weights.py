@@ -18,10 +18,10 @@ from torch_mlir import ir
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.linalg.values import integer, string
 from rcompiler.passes import Pass
+from rcompiler.passes.constants.fold import constant_of
 from rcompiler.passes.constants.model_context import context_of
 from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.passes.ir.operators import ops_in_module, ops_of
-from rcompiler.passes.schedule.tables import constant_of
 
 
 @dataclass(frozen=True)

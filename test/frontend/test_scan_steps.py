@@ -214,3 +214,38 @@ def test_a_scan_in_a_step_of_another():
         h = np.tanh(h + row)
     (got,) = rcompiler.compile_onnx(model, eus=1)(**fed)
     np.testing.assert_allclose(got, h, rtol=1e-5, atol=1e-5)
+
+
+VIEWS = {
+    "whole": "after = Min (h, xt)",
+    "parts": """a, b = Split <axis = 0, num_outputs = 2> (h)
+        c = Tanh (a)
+        d = Add (b, c)
+        both = Concat <axis = 0> (d, c)
+        after = Add (both, xt)""",
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:emulated"])
+@pytest.mark.parametrize("width", [5, 64])  # 64: its elements are an array beside the text
+@pytest.mark.parametrize("form", VIEWS)
+@pytest.mark.filterwarnings("error::rcompiler.errors.OptionalPassWarning")
+def test_steps_view_a_constant_that_the_loop_begins_with(form: str, width: int, target: str):
+    """Those behind the first one view what a step before it made: no buffer is of both kinds."""
+    row = f"float[2, {width}]"
+    model = parser.parse_model(f"""
+      <ir_version: 10, opset_import: ["": 21]>
+      g (float[16, 2, {width}] x) => (float[16, 2, {width}] y) {{
+        last, y = Scan <num_scan_inputs: int = 1, body = step
+          ({row} h, {row} xt) => ({row} after, {row} yt) {{
+            {VIEWS[form]}
+            yt = Add (after, xt)
+          }}> (h0, x)
+      }}""")
+    model.graph.initializer.append(numpy_helper.from_array(f(2, width), "h0"))
+    x = f(16, 2, width)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (got,) = rcompiler.compile_onnx(model, target=target, cache=False)(x=x)
+    np.testing.assert_allclose(got, session.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)

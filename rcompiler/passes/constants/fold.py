@@ -25,6 +25,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
+from rcompiler.errors import ArtifactError
 from rcompiler.linalg.constants import scalar_of
 from rcompiler.linalg.dense import dense_array
 from rcompiler.linalg.element_types import numpy_type
@@ -242,12 +243,33 @@ def _elements(array: np.ndarray) -> str:
     return f'"0x{np.ascontiguousarray(one).tobytes().hex()}"'
 
 
+def viewed(array: np.ndarray, first: int, kind: ir.RankedTensorType) -> ir.Attribute:
+    """Elements of a constant from one on, in their order, as a tensor of another type."""
+    part = array.reshape(-1)[first : first + math.prod(kind.shape)]
+    return ir.Attribute.parse(f"dense<{_elements(part)}> : {kind}")
+
+
 def resource_key(attribute: ir.Attribute) -> str | None:
     """Of the constants beside a module the key of the one that an attribute names."""
     if isinstance(attribute, ir.DenseElementsAttr):
         return None
     named = _KEY.match(str(attribute))
     return None if named is None else named[1]
+
+
+def constant_of(attribute: ir.Attribute, constants: Mapping[str, Constant]) -> Constant:
+    """The elements of a constant: those in the text, or the array that it names. Raises
+    ArtifactError if that is missing.
+    """
+    key = resource_key(attribute)
+    if key is None:
+        return dense_array(ir.DenseElementsAttr(attribute))
+    if key not in constants:
+        raise ArtifactError(
+            f"constant {key} is not among the weights that came with the schedule; "
+            "pass its .npz file"
+        )
+    return constants[key]
 
 
 def constant_keys(module: ir.Operation) -> dict[str, ir.RankedTensorType]:

@@ -31,7 +31,7 @@ from rcompiler.linalg.values import (
 )
 from rcompiler.linalg.views import RESHAPES, contiguous_offset
 from rcompiler.passes import PassFailure
-from rcompiler.passes.constants.fold import resource_key
+from rcompiler.passes.constants.fold import constant_of, resource_key, viewed
 from rcompiler.passes.constants.model_context import ModelContext
 from rcompiler.passes.forming.views import ALIGNMENT, is_empty, is_free_view
 from rcompiler.passes.ir.operators import kernels_by_name, ops_in_module
@@ -39,6 +39,7 @@ from rcompiler.passes.schedule import zero_products
 from rcompiler.passes.schedule.fresh_names import FreshNames
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
+from rcompiler.runtime.deferred import whole
 
 
 def kernel_of(op: ir.Operation) -> Kernel:
@@ -188,6 +189,9 @@ class GraphBuilder:
                 self._zeros(op.results[0])  # no view of a constant
                 return
             source = self._names[op.operands[0]]
+            if source in self._constants:  # a loop begins with it, and a step views what it gets
+                self._part_of_constant(op, self._constants[source])
+                return
             self._view(op.results[0], f"{source}.view", source, _byte_offset(op))
         elif op.name == "arith.constant":
             if not isinstance(op.results[0].type, ir.IndexType):  # a number of a loop
@@ -328,6 +332,13 @@ class GraphBuilder:
         if not isinstance(op.results[0].type, ir.RankedTensorType):
             raise PassFailure(op, "a scalar constant outside of an rOperator")
         self._add_constant(op.results[0], attribute)
+
+    def _part_of_constant(self, view: ir.Operation, whole_: ir.Attribute) -> None:
+        """A constant of its own: no buffer of constants is a part of another one."""
+        array = whole(constant_of(whole_, self._arrays))
+        first = _byte_offset(view) // item_bytes(element_of(view.operands[0]))
+        kind = ir.RankedTensorType(view.results[0].type)
+        self._add_constant(view.results[0], viewed(array, first, kind))
 
     def _add_constant(self, value: ir.Value, attribute: ir.Attribute) -> None:
         key = constant_key(attribute)

@@ -14,10 +14,9 @@ from torch_mlir import ir
 
 from rcompiler.dialects.attributes import to_python
 from rcompiler.errors import ArtifactError, InvalidModel
-from rcompiler.linalg.dense import dense_array
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.values import integer, ops_of, string
-from rcompiler.passes.constants.fold import resource_key
+from rcompiler.passes.constants.fold import constant_of
 from rcompiler.passes.ir.module_device import ATTRIBUTE, device_of
 from rcompiler.passes.ir.operators import ops_in_module
 from rcompiler.passes.schedule.program_ir import read_kernels, read_programs
@@ -282,21 +281,6 @@ def write_constants(
                 write(array, place.reshape(array.shape))
                 placed[offset] = array
     return placed
-
-
-def constant_of(attribute: ir.Attribute, constants: Mapping[str, Constant]) -> Constant:
-    """The elements of a constant: those in the text, or the array that it names. Raises
-    ArtifactError if that is missing.
-    """
-    key = resource_key(attribute)
-    if key is None:
-        return dense_array(ir.DenseElementsAttr(attribute))
-    if key not in constants:
-        raise ArtifactError(
-            f"constant {key} is not among the weights that came with the schedule; "
-            "pass its .npz file"
-        )
-    return constants[key]
 
 
 def proved_tables(module: ir.Operation) -> Tables:
