@@ -185,14 +185,7 @@ class GraphBuilder:
     def _data(self, op: ir.Operation) -> None:
         """An op that computes nothing."""
         if is_free_view(op):
-            if self._are_zeros(op.operands[0]):
-                self._zeros(op.results[0])  # no view of a constant
-                return
-            source = self._names[op.operands[0]]
-            if source in self._constants:  # a loop begins with it, and a step views what it gets
-                self._part_of_constant(op, self._constants[source])
-                return
-            self._view(op.results[0], f"{source}.view", source, _byte_offset(op))
+            self._view(op, "view", _byte_offset(op))
         elif op.name == "arith.constant":
             if not isinstance(op.results[0].type, ir.IndexType):  # a number of a loop
                 self._constant(op)
@@ -200,8 +193,21 @@ class GraphBuilder:
             # those: the results of an operator with several; an output without elements
             raise PassFailure(op, f"{op.name} is not part of an rOperator; run rtask-form first")
 
-    def _view(self, result: ir.Value, name: str, source: str, offset: int) -> None:
-        self._add(result, self._fresh.of(name), alias_of=source, alias_offset=offset)
+    def _view(self, op: ir.Operation, name: str, offset: int) -> None:
+        """The bytes of an op's source from one on. Of a constant, which a loop begins with or takes
+        rows of, they are a constant of their own: no buffer of constants is a part of another.
+        """
+        (result,), source = op.results, self._names[op.operands[0]]
+        constant = self._constants.get(source)
+        if constant is None:
+            fresh = self._fresh.of(f"{source}.{name}")
+            self._add(result, fresh, alias_of=source, alias_offset=offset)
+        elif self._are_zeros(op.operands[0]):
+            self._zeros(result)
+        else:
+            array = whole(constant_of(constant, self._arrays))
+            first = offset // item_bytes(element_of(result))
+            self._add_constant(result, viewed(array, first, ir.RankedTensorType(result.type)))
 
     # -- the steps of a loop
     def _recurrence(self, op: ir.Operation) -> Iterator[Operator]:
@@ -214,8 +220,7 @@ class GraphBuilder:
             for inner in loop.ops:
                 if inner.name == "tensor.extract_slice":
                     offset = _row_bytes(inner, inner.operands[0], known)
-                    source = self._names[inner.operands[0]]
-                    self._view(inner.results[0], f"{source}.{number}", source, offset)
+                    self._view(inner, str(number), offset)
                 elif inner.name == "tensor.insert_slice":
                     part, whole = (self._names[v] for v in [*inner.operands][:2])
                     self._puts.append(
@@ -332,13 +337,6 @@ class GraphBuilder:
         if not isinstance(op.results[0].type, ir.RankedTensorType):
             raise PassFailure(op, "a scalar constant outside of an rOperator")
         self._add_constant(op.results[0], attribute)
-
-    def _part_of_constant(self, view: ir.Operation, whole_: ir.Attribute) -> None:
-        """A constant of its own: no buffer of constants is a part of another one."""
-        array = whole(constant_of(whole_, self._arrays))
-        first = _byte_offset(view) // item_bytes(element_of(view.operands[0]))
-        kind = ir.RankedTensorType(view.results[0].type)
-        self._add_constant(view.results[0], viewed(array, first, kind))
 
     def _add_constant(self, value: ir.Value, attribute: ir.Attribute) -> None:
         key = constant_key(attribute)

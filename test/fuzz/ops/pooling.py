@@ -62,7 +62,7 @@ def unpool(g: Maker, op: str) -> None:
     full = [*x.shape[:2], *(s * k for s, k in zip(sizes, kernel, strict=True))]
     places = g.numbers.permutation(math.prod(full))[: x.array.size].reshape(x.shape)
     shape = g.fixed(np.array(full, np.int64)) if g.chance(0.4) else None
-    at = g.fixed(places) if g.chance(0.3) else g._input(places, "int64")
+    constant = g.chance(0.3)
     pads = [0] * 2 * len(kernel) if g.chance(0.3) else None  # of what was pooled
     if pads and shape is None and min(kernel) > 1:
         pads = [1] * len(pads)
@@ -70,5 +70,5 @@ def unpool(g: Maker, op: str) -> None:
         if math.prod(small) < x.array.size:
             raise Reject
         places = g.numbers.permutation(math.prod(small))[: x.array.size].reshape(x.shape)
-        at = g._input(places, "int64")
+    at = g.fixed(places) if constant else g._input(places, "int64")
     g.node(op, [x, at, shape], kernel_shape=kernel, strides=kernel, pads=pads)
