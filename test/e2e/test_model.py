@@ -17,7 +17,7 @@ from rcompiler.tools import models
 
 # Packages of ours that running a saved model may import.
 NEEDED = {
-    *("certified", "checker", "device", "errors", "gpu_devices", "html_table"),
+    *("callers", "certified", "checker", "device", "errors", "gpu_devices", "html_table"),
     *(
         "extent",
         "installed",

@@ -358,7 +358,7 @@ def test_calls_that_do_not_fit(bert):
 
 
 REFUSED = {
-    "Cast<to=1>(n)": "'seq' differs between the requests of a call",
+    "Cast<to=1>(n)": "says seq, which each request has a number of its own for",
     "Softmax<axis=0>(x)": "it goes along the requests",
     "ReduceSum(x)": "it goes along the requests",
     "Concat<axis=1>(x, x)": "it joins what differs between calls",
