@@ -22,7 +22,8 @@ PREVIEW = {"ai.onnx.preview.training": 1, "ai.onnx.preview": 1, "ai.onnx.ml": 5,
            contrib.DOMAIN: 1}  # fmt: skip
 
 # Modules of contrib whose operators are compared with onnxruntime, attribute by attribute.
-_COMPARED = ("experts", "gates", "older", "quantised", "recurrences", "tokens")
+_COMPARED = ("experts", "gates", "linear_attention", "older", "packed_convolution", "quantised",
+             "quantised_experts", "recurrences", "sparse_attention", "tokens")  # fmt: skip
 # Makes no tensor; deprecated since version 5; of bytes with scales.
 _ELSEWHERE = {(op, "ai.onnx.ml") for op in ("ZipMap", "TreeEnsembleClassifier",
               "TreeEnsembleRegressor")}  # fmt: skip
@@ -78,8 +79,8 @@ def supported() -> frozenset[Key]:
     """Every operator that the frontend translates: with a lowering or a handler of its own, by the
     body that the standard gives it, or by one of `contrib`. The quantised ones of onnxruntime have
     graphs of their own (`quantised`), and those of _ELSEWHERE are compared with onnxruntime in
-    test/frontend (test_tree_ops.py, test_classical_ops.py, test_contrib_quantised.py and
-    test_contrib_gates.py)."""
+    test/frontend (test_tree_ops.py, test_classical_ops.py, and test_contrib_quantised.py, _gates,
+    _experts, _linear and _sparse)."""
     lowered = {key for key in registry.names() if key[1] != contrib.DOMAIN}
     own = lowered | {(op, "") for op in control._TABLE}
     bodies = {
