@@ -189,6 +189,29 @@ def _dynamic_quantize(a: Attributes, x: np.ndarray) -> Sequence[Any]:
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 
+def coupled(count: int, of_pairs: np.ndarray) -> np.ndarray:
+    """The probabilities of classes from those of pairs of them, as libsvm iterates (Wu, Lin and
+    Weng 2004, their second way); onnx.reference (1.23) multiplies sums in the place of each pair.
+    """
+    matrix = -of_pairs.T * of_pairs
+    np.fill_diagonal(matrix, 0)
+    squares = of_pairs**2
+    np.fill_diagonal(matrix, squares.sum(0) - np.diag(squares))
+    p = np.full(count, 1 / count)
+    for _ in range(max(100, count)):
+        slope = matrix @ p
+        worth = p @ slope
+        if np.abs(slope - worth).max() < 0.005 / count:
+            break
+        for k in range(count):
+            step = (worth - slope[k]) / matrix[k, k]
+            p[k] += step
+            worth = (worth + step * (step * matrix[k, k] + 2 * slope[k])) / (1 + step) ** 2
+            slope = (slope + step * matrix[k]) / (1 + step)
+            p /= 1 + step
+    return p
+
+
 def after_sums(scores: np.ndarray, transform: int | str) -> np.ndarray:
     """What a post_transform, or its number, makes of the sums of targets."""
     name = _TRANSFORMS[transform] if isinstance(transform, int) else transform

@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.ops.aionnxml import op_svm_classifier
 
 from rcompiler.frontend import contrib, dtypes
 from rcompiler.frontend.load import node_reads as reads
@@ -247,6 +249,9 @@ def _run(node: NodeProto, needed: Mapping[str, Any], opsets: Mapping[str, int]) 
         raise IndexError("the number of an image is below that of the first one")
     if node.op_type == "TopK" and (operands[1] < 0).any():
         raise IndexError("fewer elements than none")  # the reference takes none
+    if node.op_type == "SVMClassifier":
+        with mock.patch.object(op_svm_classifier, "multiclass_probability", definitions.coupled):
+            return _runner(node, needed, opsets).run(None, dict(needed))
     if node.op_type in _REGRESSORS:
         return [_regression(node, operands[0], attributes, opsets)]
     if node.op_type == "Resize" and operands[0].dtype == bool:
