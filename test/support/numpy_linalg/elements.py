@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 from torch_mlir import ir
 
-from rcompiler.passes.schedule.tables import dense_array
+from rcompiler.linalg.dense import dense_array
 
 _DTYPES = {
     "i1": np.dtype(np.bool_),
