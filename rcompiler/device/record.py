@@ -40,7 +40,8 @@ def figures(device: Device) -> dict[str, Any]:
 
     Numbers are of the types of their fields, as in a record that was read from its text.
     """
-    found = _plain(from_json(to_json(device)))
+    # not by `to_json`: what indents is Python, and leaves a cycle that is collected much later
+    found = _plain(from_json(to_option(device)))
     for name in ("measurement", "recall"):
         found.pop(name, None)
     return {name: _present(value) for name, value in found.items()}

@@ -358,3 +358,21 @@ def test_features_are_numbers_of_f32_whatever_they_were_put_together_from():
     )
     (y,) = definitions.find(node)(definitions.attributes_of(node), np.array([[1, 2]]))
     assert y.dtype.kind == "f" and y.tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize(("aggregate", "transform", "right"), [(3, 0, 0.0), (2, 2, 0.5)])
+def test_a_target_without_a_leaf_is_zero_where_the_least_or_greatest_is_taken(
+    aggregate, transform, right
+):
+    """Found by new seeds: the reference has the number that it begins with, onnxruntime 0."""
+    leaves = onnx.numpy_helper.from_array(np.array([2.0, 3.0], np.float32))
+    splits = onnx.numpy_helper.from_array(np.array([0.0], np.float32))
+    modes = onnx.numpy_helper.from_array(np.array([0], np.uint8))
+    node = helper.make_node(
+        "TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", n_targets=2, tree_roots=[0],
+        aggregate_function=aggregate, post_transform=transform, nodes_modes=modes,
+        nodes_splits=splits, nodes_featureids=[0], nodes_truenodeids=[0], nodes_trueleafs=[1],
+        nodes_falsenodeids=[1], nodes_falseleafs=[1], leaf_targetids=[0, 0], leaf_weights=leaves,
+    )  # fmt: skip
+    (y,) = evaluate.apply(node, {"x": np.array([[1.0]])}, {"ai.onnx.ml": 5})
+    assert y[0, 1] == right

@@ -4,7 +4,9 @@ import gc
 
 import pytest
 
+import rcompiler
 from rcompiler.driver.collector import Collector
+from rcompiler.tools import models
 
 
 @pytest.fixture(autouse=True)
@@ -87,3 +89,25 @@ def test_what_somebody_has_frozen_stays_frozen():
         assert gc.get_freeze_count() >= count - 10 > 0
     finally:
         gc.unfreeze()
+
+
+def test_a_compilation_leaves_no_functions_that_only_the_collector_ends():
+    """What is left so lies between what stays, for hundreds of compilations: 3 MB in 1,000."""
+    model = models.build("mlp", batch=4, layers=(64, 32, 16))
+
+    def compiled():
+        rcompiler.compile_onnx(model, eus=1, cache=False, device="default").close()
+
+    compiled()
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        compiled()
+        gc.collect()
+        left = [each for each in gc.garbage if callable(each) and hasattr(each, "__code__")]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not left
