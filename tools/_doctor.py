@@ -136,7 +136,7 @@ def _optional() -> Iterator[Finding]:
 
 def _libraries() -> Iterator[Finding]:
     mlir = "from torch_mlir import ir; from rcompiler import dialects; dialects.load(ir.Context())"
-    llvm = "from rcompiler.codegen.emit import toolchain; print(toolchain())"
+    llvm = "from rcompiler.codegen.llvm_worker import release; print(release())"
     for name, code, package in (("MLIR", mlir, "torch-mlir"), ("LLVM", llvm, "llvmlite")):
         status, said = _child("-c", code)
         if status:

@@ -1,1 +1,1 @@
-"""From LLVM-dialect MLIR to machine code in one flat image. The only users of llvmlite."""
+"""From LLVM-dialect MLIR to machine code in one flat image. The only user of llvmlite."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rcompiler.codegen.emit import LOOPS, Emission, Job
+from rcompiler.codegen.emit import Emission
 from rcompiler.codegen.llvm_ir import llvm_ir, parsed
+from rcompiler.codegen.llvm_job import LOOPS, Job
 
 
 def assembly(module: str, cpu: str, features: str) -> str:

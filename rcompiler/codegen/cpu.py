@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 
-import llvmlite.binding as llvm
 from torch_mlir import ir
 
-from rcompiler.codegen.emit import Emission, Job, toolchain
+from rcompiler.codegen.emit import Emission, host_cpu, toolchain
 from rcompiler.codegen.llvm_ir import llvm_ir
+from rcompiler.codegen.llvm_job import Job
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.host_flags import CPU_FLAGS, capped_level
 from rcompiler.device.instruction_set import InstructionSet
@@ -78,7 +78,7 @@ class Target:
         if name == "host" and (level := capped_level()) is not None:
             return replace(Target.of(InstructionSet(level)), name=name)
         if name == "host":
-            return _host_target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features())
+            return _host_target(*host_cpu())
         cpu, plus, features = name.partition("+")
         level = next((level for level, llvm_name in _LEVELS.items() if llvm_name == cpu), "")
         if not level:

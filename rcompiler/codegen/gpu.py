@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from torch_mlir import ir
 
-from rcompiler.codegen.emit import Emission, Job
+from rcompiler.codegen.emit import Emission
 from rcompiler.codegen.llvm_ir import llvm_ir, parsed
+from rcompiler.codegen.llvm_job import Job
 from rcompiler.errors import PipelineError
 
 _CHIP = re.compile(r'#(\w+)\.target<.*chip = "(\w+)"')

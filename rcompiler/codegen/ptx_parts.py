@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rcompiler.codegen.emit import Emission, Job
+from rcompiler.codegen.emit import Emission
 from rcompiler.codegen.gpu import without_target
+from rcompiler.codegen.llvm_job import Job
 from rcompiler.codegen.ptx import TRIPLE, features
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import CompilerError

@@ -30,7 +30,7 @@ from rcompiler.linalg.values import element_of, shape_of
 # Operands whose pointers are loaded at the start of a function. LLVM takes the square of their
 # number for what lives from there to the end (800 parts of a concatenation: 5 of 6 s).
 _AT_HAND = 32
-OPTIMISED = "optimised-loops"  # as codegen/emit.py calls functions that LLVM is to make vectors of
+OPTIMISED = "optimised-loops"  # LOOPS of codegen/llvm_job.py
 SIGNATURE = "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rcompiler.codegen import emit
+from rcompiler.codegen import emit, llvm_worker
 from rcompiler.codegen.cpu import (
     CacheWarning,
     ObjectCache,
@@ -47,8 +47,8 @@ def compiled_by_llvm(monkeypatch):
         found.append(re.search(r"define void @(\w+)", job.text)[1])
         return ask(job)
 
-    for name in ("emit", "_ask"):
-        monkeypatch.setattr(emit, name, partial(noting, getattr(emit, name)))
+    for module, name in ((llvm_worker, "emit"), (emit, "_ask")):
+        monkeypatch.setattr(module, name, partial(noting, getattr(module, name)))
     return found
 
 

@@ -125,6 +125,7 @@ _NOT_LOADED = (
     *("rcompiler.viz", "rcompiler.pipelines.rc_gpu", "rcompiler.driver.gpu_image"),
     *("rcompiler.kernelgen.simt.program", "rcompiler.passes.vdevice_to_gpu", "onnx.reference"),
     *("torch_mlir.dialects._gpu_ops_gen", "torch_mlir.dialects._sparse_tensor_ops_gen"),
+    "llvmlite",  # 37 MB, in the process that generates code alone
 )
 
 

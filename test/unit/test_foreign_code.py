@@ -36,7 +36,7 @@ _READERS = {
 _PARSED = {"Module", "Operation", "Attribute", "Type", "AffineMap", "PassManager", "Location"}
 
 SITES = {
-    "codegen/emit.py": {"parse_assembly": WORKER},
+    "codegen/llvm_worker.py": {"parse_assembly": WORKER},
     "codegen/llvm_ir.py": {"Module.parse": OURS},
     "codegen/translation.py": {"PyDLL": CODE},
     "driver/from_schedule.py": {"Module.parse": APART},

@@ -59,14 +59,14 @@ def test_one_of_another_version_or_with_other_packages_is_none(service, tmp_path
         module._found.cache_clear()
         assert interpreter() is None and not can_help()
     with pytest.raises(NoInterpreter, match=r"uwsgi', which is no Python.*set sys.executable"):
-        Worker("rcompiler.codegen.emit")
+        Worker("rcompiler.codegen.llvm_worker")
 
 
 def test_a_frozen_program_is_never_started(service, monkeypatch):
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert interpreter() is None
     with pytest.raises(NoInterpreter, match="frozen program.*load its .rcx file"):
-        Worker("rcompiler.codegen.emit")
+        Worker("rcompiler.codegen.llvm_worker")
 
 
 COMPILES = """
