@@ -14,6 +14,7 @@ import numpy as np
 from rcompiler.runtime.artifact import Artifact
 
 _LEAST = 64 << 10  # bytes that are worth a comparison
+_PIECE = 1 << 20  # bytes that are compared at a time
 
 # By their size, the blocks of models that are there. Threads that compile at the same time may miss
 # each other's: then there are two.
@@ -31,7 +32,7 @@ def with_shared_weights(artifact: Artifact) -> Artifact:
         return artifact
     blocks = [block for each in _blocks.get(own.size, ()) if (block := each()) is not None]
     for block in blocks:
-        if block is own or np.array_equal(_words(block), _words(own)):
+        if block is own or _equal(block, own):
             return replace(artifact, constants=block)
     _blocks[own.size] = [*map(weakref.ref, blocks), weakref.ref(own)]
     return artifact
@@ -49,11 +50,17 @@ def with_weights_of(artifact: Artifact, block: np.ndarray) -> Artifact:
     part = block[: own.size]
     if own.size < _LEAST or own.size != part.size or own.ctypes.data == part.ctypes.data:
         return artifact
-    if not np.array_equal(_words(part), _words(own)):
+    if not _equal(part, own):
         return artifact
     return replace(artifact, constants=part)
 
 
-def _words(block: np.ndarray) -> np.ndarray:
+def _equal(first: np.ndarray, second: np.ndarray) -> bool:
+    """Of uint8 of one size, piece by piece: numpy makes a boolean of each element."""
+    pieces = [slice(start, start + _PIECE) for start in range(0, first.size, _PIECE)]
+    return all(np.array_equal(_words(first[each]), _words(second[each])) for each in pieces)
+
+
+def _words(piece: np.ndarray) -> np.ndarray:
     """In as few elements as possible."""
-    return block.view(np.uint64) if block.size % 8 == 0 else block
+    return piece.view(np.uint64) if piece.size % 8 == 0 else piece

@@ -25,6 +25,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from onnx import ModelProto, StringStringEntryProto, TensorProto
 
+from rcompiler.support.own_pages import own_pages
+
 LARGE = 1 << 16  # bytes of a weight that is left out
 _WINDOW = 1 << 18  # bytes that are read of a file at once
 # Numbers of the fields that lead to the bytes of a weight.
@@ -95,7 +97,7 @@ class File:
 
     def read(self, start: int, count: int) -> np.ndarray:
         """Raises ValueError also where the file was written to since it was opened."""
-        data = np.empty(count, np.uint8)
+        data = own_pages(count)
         view, done = data.data, 0
         while done < count:
             got = os.preadv(self._descriptor, [view[done:]], start + done)

@@ -363,7 +363,32 @@ class Derived(Deferred):
 
     def write(self, out: np.ndarray) -> None:
         """All elements into a C-contiguous array of the same shape."""
-        write(self._now_made(), out)
+        if not (isinstance(self.source, Stored) and self._moved_into(out)):
+            write(self._now_made(), out)
+
+    def _moved_into(self, out: np.ndarray) -> bool:
+        """Write what steps make that only move elements, as these are read of the file; False where
+        they do more, or no strides can tell where an element goes.
+        """
+        assert isinstance(self.source, Stored)
+        source, steps = self.source, self.steps
+        if steps and isinstance(steps[0], Reshape):
+            source, steps = source.reshaped(steps[0].shape), steps[1:]
+        if not all(isinstance(step, Permute | Reshape) for step in steps):
+            return False
+        forms = [Form(source.shape, source.dtype)]
+        for step in steps:
+            forms.append(step.result(forms[-1]))
+        try:
+            for step, before in zip(reversed(steps), forms[-2::-1], strict=True):
+                if isinstance(step, Permute):
+                    out = out.transpose(np.argsort(step.axes))
+                else:
+                    out = np.reshape(out, before.shape, copy=False)
+        except ValueError:
+            return False
+        source.write(out)
+        return True
 
     def _now_made(self) -> Constant:
         """What the steps make, of the elements of the source where `_made` knows its form alone."""

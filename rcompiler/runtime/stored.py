@@ -11,6 +11,8 @@ import numpy as np
 from rcompiler.errors import InvalidModel
 from rcompiler.runtime.deferred import Box, Deferred
 
+_PIECE = 1 << 20  # bytes that are read at a time into an array
+
 
 class Store(Protocol):
     """Bytes by their places, of a file that is open."""
@@ -52,8 +54,27 @@ class Stored(Deferred):
         return _read(self._store, self._start + begin, end - begin)
 
     def write(self, out: np.ndarray) -> None:
-        """All elements into an array of the same shape. Raises InvalidModel as `whole`."""
-        out[...] = self.whole
+        """All elements into an array of the same shape, whatever its strides are. Raises
+        InvalidModel as `whole`.
+        """
+        if self.nbytes <= _PIECE:
+            out[...] = self.whole
+            return
+        out = out.squeeze()
+        rows, each = out.shape[0], self.nbytes // out.shape[0]
+        step = max(1, _PIECE // each)
+        for first in range(0, rows, step):  # else they are there twice
+            last = min(first + step, rows)
+            part = self.part(first * each, last * each).view(self.dtype)
+            out[first:last] = part.reshape(out[first:last].shape)
+
+    def reshaped(self, shape: Sequence[int]) -> Stored:
+        """The same elements in C order.
+
+        Args:
+            shape: of as many.
+        """
+        return Stored(self._store, self._start, shape, self.dtype)
 
     @property
     def place(self) -> tuple[int, int]:

@@ -18,6 +18,7 @@ START = 100  # bytes in front of the array
 STEPS = {
     "none": (),
     "moves": (Permute((1, 0)), Reshape((5, 1200))),
+    "packing": (Reshape((150, 20, 2)), Permute((2, 0, 1)), Reshape((2, 3000))),
     "sums": (Cast("float64"), Combine(1, TWICE), Cast("float32")),
 }
 
@@ -102,3 +103,19 @@ def test_a_file_of_a_model_keeps_the_same_of_it(before, stored, numbers):
         sections.append((storage.recipes, section[:].tobytes()))
         assert storage.is_there()
     assert sections[0] == sections[1]
+
+
+def test_what_moves_only_is_read_piece_by_piece(tmp_path, monkeypatch):
+    """Nothing of its size is there beside the result: the largest read is a piece."""
+    numbers = np.arange(1 << 20, dtype=np.int32).reshape(1024, 1024)
+    path = tmp_path / "weights"
+    path.write_bytes(numbers.tobytes())
+    file = File(os.open(path, os.O_RDONLY))
+    reads = []
+    monkeypatch.setattr(file, "read", lambda *a, read=file.read: reads.append(a[1]) or read(*a))
+    moved = Derived(Stored(file, 0, (1024, 1024), numbers.dtype),
+                    Reshape((1024, 64, 16)), Permute((1, 0, 2)))  # fmt: skip
+    out = np.empty(moved.shape, np.int32)
+    write(moved, out)
+    assert np.array_equal(out, numbers.reshape(1024, 64, 16).transpose(1, 0, 2))
+    assert sum(reads) == numbers.nbytes and max(reads) <= 1 << 20

@@ -11,6 +11,7 @@ from rcompiler.passes.constants.storing import storage_of
 from rcompiler.runtime.deferred import Constant, Deferred, write
 from rcompiler.runtime.memory import ALIGNMENT, arena
 from rcompiler.runtime.storage import Storage
+from rcompiler.support.own_pages import own_pages
 
 
 class WeightPool:
@@ -104,6 +105,6 @@ def _bits(array: np.ndarray) -> np.ndarray:
 
 def _bytes(array: Constant) -> np.ndarray:
     """uint8[bytes] of a constant. What is computed is not kept: it may be larger than all else."""
-    made = np.empty(array.shape, array.dtype)
-    write(array, made)
-    return made.reshape(-1).view(np.uint8)
+    made = own_pages(array.nbytes)
+    write(array, made.view(array.dtype).reshape(array.shape))
+    return made
