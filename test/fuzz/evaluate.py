@@ -494,12 +494,14 @@ class _Rounding:
         return {right: np.where(meet & (self._random.random(meet.shape) < 0.5), a, b)}
 
     def _cancelled(self, name: str, array: Any) -> Any:
-        """Zeros for numbers that are no larger than they are off, in a quarter of the runs."""
+        """Zeros for numbers that are no larger than they are off, in a quarter of the runs; not for
+        those that are zero without an error, as behind a Relu: it would be taken back there.
+        """
         exact = self._exact.get(name)
         error = _error(array, exact)
         if error is None:
             return array
-        none = abs(exact) <= error
+        none = (exact != 0) & (abs(exact) <= error)
         return np.where(none & (self._random.random(none.shape) < 0.25), 0.0, array)
 
     def _learn(self, node: NodeProto, name: str, array: Any) -> None:
