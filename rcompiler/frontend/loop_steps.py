@@ -8,26 +8,22 @@ counts, is written out instead.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rcompiler.errors import ShapeError, UnsupportedOp
 
-from . import dtypes
-from .builder import Builder, Value
+from .builder import Value
 from .conditional import Truth, both, run_under, select, truth
 from .core import Expected
 from .frame import Call
 from .index_checks import outside
 from .recurrence import Collected, Step
 from .sized import sized
+from .whole_lines import in_lines, out_of_lines
 
 LEAST_STEPS = 16
-
-
-_ALIGNMENT = 64  # bytes, of the operands of a kernel: rows begin at multiples of them
 
 
 class _Unfit(Exception):
@@ -59,9 +55,9 @@ def run_as_steps(
 ) -> Steps | None:
     """The iterations from number ``first`` up to ``end``, of which those run that may.
 
-    going: whether the first of them does; True: all do. carried: what it reads, no constants, which
-    steps have no views of. follows: whether the trip count allows an iteration behind that of a
-    number, which only a run knows. collects: whether scan outputs are wanted.
+    going: whether the first of them does; True: all do. carried: what it reads, no constants.
+    follows: whether the trip count allows an iteration behind that of a number, which only a run knows. collects:
+    whether scan outputs are wanted.
 
     Returns:
         What they leave behind; None for a body that is to be written out.
@@ -76,7 +72,7 @@ def run_as_steps(
         checks = found.write(carried, going, checks)
     if checks is None:
         return None
-    into = [b.empty([end - first, 1, row.size], row.dtype) for row in found.rows]
+    into = [b.empty([end - first, 1, *row.shape], row.dtype) for row in found.rows]
     behind = len(found.inits)
     collected = [Collected(behind + k, each) for k, each in enumerate(into)]
     last, kept = b.repeat(found.once, [], found.inits, collected, steps=end - first)
@@ -84,7 +80,7 @@ def run_as_steps(
     for value, each in zip(last[1:], found.expected, strict=False):
         b.expected.append(replace(each, value=value, names=frozenset(), readers={name}, when=()))
     after = last[1 + checks :]
-    rows = [_unpadded(b, k, shape) for k, shape in zip(kept, found.shapes, strict=True)]
+    rows = [out_of_lines(b, k, shape) for k, shape in zip(kept, found.shapes, strict=True)]
     ran = after[len(carried) + 1] if found.counts else None
     unsure = isinstance(going, Value)
     return Steps(after[: len(carried)], after[len(carried)] if unsure else True, rows, ran)
@@ -194,24 +190,8 @@ class _Steps:
         return [*after, b.constant(again, "bool") if isinstance(again, bool) else again, *ran]
 
     def _collect(self, rows: Sequence[Any]) -> None:
-        """Rows as a loop takes them: flat, and padded to whole operands of a kernel."""
-        b = self._call.b
+        """Note the rows of an iteration as whole operands of a kernel."""
         if any(not isinstance(row, Value) or sized(row) or not row.size for row in rows):
             raise _Unfit
         self.shapes = [row.shape for row in rows]
-        self.rows = [
-            b.pad(b.reshape(row, [row.size]), [0], [-row.size % _per_line(row.dtype)])
-            for row in rows
-        ]
-
-
-def _per_line(dtype: str) -> int:
-    """Elements between places where a row may begin."""
-    return _ALIGNMENT // max(1, dtypes.bits(dtype) // 8)
-
-
-def _unpadded(b: Builder, rows: Value, shape: Sequence[int]) -> Value:
-    """The rows that were collected, of their shape."""
-    steps, _, length = rows.shape
-    flat = b.slice_along(b.reshape(rows, [steps, length]), 1, 0, math.prod(shape))
-    return b.reshape(flat, [steps, *shape])
+        self.rows = [in_lines(self._call.b, row) for row in rows]

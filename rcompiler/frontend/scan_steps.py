@@ -7,7 +7,6 @@ written out instead. Rows that are no whole lines of memory are filled up to suc
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +16,11 @@ from onnx import GraphProto
 from rcompiler.errors import ShapeError, UnsupportedOp
 
 from .builder import Value
-from .dtypes import bits
 from .frame import Call
 from .recurrence import Collected, Step
+from .whole_lines import in_lines, out_of_lines
 
 LEAST_STEPS = 16
-_LINE = 64  # bytes, at which operands of a kernel begin
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ def scanned_as_steps(call: Call, scan: Scanned, trips: int) -> list[Any] | None:
     b.at(call.name, call.node.op_type)
     rows = [_first(call, x, axis) for x, axis in zip(scan.xs, scan.axes, strict=True)]
     shapes = [x.shape[1:] for x in rows]
-    rows = [_in_lines(call, x, 1) for x in rows]
+    rows = [in_lines(b, x, 1) for x in rows]
     found = _step(call, rows, shapes, scan.carried)
     if found is None:
         return None
@@ -65,28 +63,10 @@ def scanned_as_steps(call: Call, scan: Scanned, trips: int) -> list[Any] | None:
     collected = [Collected(states + k, v) for k, v in enumerate(into)]
     last, kept = b.repeat(once, rows, scan.carried, collected, backward)
     shown = [
-        _last(call, _out_of_lines(call, b.reshape(v, [trips, *v.shape[2:]]), shape), axis)
+        _last(call, out_of_lines(b, v, shape), axis)
         for v, shape, axis in zip(kept, made, scan.out_axes, strict=True)
     ]
     return [*last, *shown]
-
-
-def _in_lines(call: Call, x: Value, first: int) -> Value:
-    """With whole lines behind the first dimensions: itself, or flat and filled up with zeros."""
-    count = math.prod(x.shape[first:])
-    missing = -count % (8 * _LINE // bits(x.dtype))
-    if not missing:
-        return x
-    flat = call.b.reshape(x, [*x.shape[:first], count])
-    return call.b.pad(flat, [0] * (first + 1), [0] * first + [missing], 0)
-
-
-def _out_of_lines(call: Call, rows: Value, shape: Sequence[int]) -> Value:
-    """Rows as they were, [rows, *shape]."""
-    count = math.prod(shape)
-    if math.prod(rows.shape[1:]) != count:
-        rows = call.b.slice_along(rows, 1, 0, count)
-    return call.b.reshape(rows, [rows.shape[0], *shape])
 
 
 def _first(call: Call, x: Value, axis: int) -> Value:
@@ -118,7 +98,7 @@ def _step(
     def step(items: Sequence[Value], before: Sequence[Value]) -> list[Value]:
         nonlocal fits
         parts = [
-            b.reshape(_out_of_lines(call, item, shape), shape)
+            b.reshape(out_of_lines(b, item, shape), shape)
             for item, shape in zip(items, shapes, strict=True)
         ]
         made = _made(call, body, [*before, *parts])
@@ -126,7 +106,7 @@ def _step(
         pairs = zip(after, inits, strict=True)
         fits = all(v.shape == i.shape and v.dtype == i.dtype for v, i in pairs)
         made_shapes.extend(v.shape for v in scans)
-        return [*after, *(_in_lines(call, v, 0) for v in scans)]
+        return [*after, *(in_lines(b, v) for v in scans)]
 
     try:
         once = b.step(rows, inits, step)
