@@ -122,11 +122,10 @@ def _loop(call: Call) -> list[Any]:
         else:
             end = count.certain()
         many = end > MAX_TRIPS
-        # constants that it begins with are none any more behind the first iteration
+        # the first iteration may hand on other types than it got, and the others the same
         if trip <= first_unsure + 1 and (many or isinstance(going, Value) and not wanted):
-            given = _not_known(call, after) if many else after
             follows = partial(count.follows, call)
-            steps = run_as_steps(call, going, given, trip, end, follows, wanted)
+            steps = run_as_steps(call, going, after, trip, end, follows, wanted)
             if steps is not None:
                 unsure = going if isinstance(going, Value) else unsure
                 trip, after = end, steps.carried
@@ -170,16 +169,6 @@ def _too_many(call: Call, trips: int) -> UnsupportedOp:
         "iteration while compiling, or hands on other types than it gets",
         "Lower the trip count, or let the body compute with the number of its iteration only",
     )
-
-
-def _not_known(call: Call, values: Sequence[Any]) -> list[Any]:
-    """Constants as results of an op, which may be others in each iteration."""
-    return [
-        call.b.elementwise(lambda s, a: a, v)
-        if isinstance(v, Value) and v.const is not None and v.size
-        else v
-        for v in values
-    ]
 
 
 def _handed_on(

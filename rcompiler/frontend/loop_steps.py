@@ -55,15 +55,15 @@ def run_as_steps(
 ) -> Steps | None:
     """The iterations from number ``first`` up to ``end``, of which those run that may.
 
-    going: whether the first of them does; True: all do. carried: what it reads, no constants.
-    follows: whether the trip count allows an iteration behind that of a number, which only a run knows. collects:
+    going: whether the first of them does; True: all do. carried: what it reads. follows: whether
+    the trip count allows an iteration behind that of a number, which only a run knows. collects:
     whether scan outputs are wanted.
 
     Returns:
         What they leave behind; None for a body that is to be written out.
     """
     b = call.b
-    tensors = all(isinstance(v, Value) and v.size and v.const is None for v in carried)
+    tensors = all(isinstance(v, Value) and v.size for v in carried)
     if b.in_step or end - first < LEAST_STEPS or not tensors or call.it.gaps is not None:
         return None
     found = _Steps(call, first, end, follows, collects)

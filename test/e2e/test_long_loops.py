@@ -73,6 +73,21 @@ def test_a_constant_trip_count(compiled, scans, start):
     same(compiled(constant(40, scans, start))(X), right(40))
 
 
+def test_constants_that_it_begins_with_are_handed_to_the_function():
+    """No iteration is written out for them."""
+    assert str(import_onnx(constant(5000, start="k"))).count("func.call") == 1
+    assert "/0" not in import_onnx(constant(5000, start="k")).module_text
+
+
+def test_a_first_iteration_that_hands_on_another_type(compiled):
+    body = """<body = b (int64 i, bool c, float[v] a) => (bool d, float[w] e) {
+      d = Identity(c) half = Constant<value = float {0.5}>() less = Mul(a, half)
+      e = Add(less, x) }>"""
+    before = "n = Constant<value = int64 {40}>() one = Constant<value_floats = [1.0]>()"
+    made = network("float[2] x", f"y = Loop(n, yes, one) {body}", before, False)
+    np.testing.assert_allclose(compiled(made)(X)[0], 2 * X, rtol=1e-6)
+
+
 def test_a_trip_count_that_a_call_gives(compiled):
     model = compiled(counted(), bounds={"again": 40})
     for trips in (0, 1, 2, 3, 17, 40):

@@ -361,7 +361,7 @@ def test_a_decoder_ends_with_its_last_token():
         for m, t in [(0, 1), (1, 2), (most, 3), (most, 7), (most, 0)]
     ]
     made = agree(proto, some, bounds={"again": most})
-    with pytest.raises(RangeError, match="'again/0/look' was given the index 12"):
+    with pytest.raises(RangeError, match="'again/step/look' was given the index 12"):
         made({**some[1], "first": np.array([words])})
 
 
