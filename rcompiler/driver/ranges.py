@@ -37,11 +37,13 @@ from rcompiler.errors import CompilerError
 from rcompiler.model import Model
 from rcompiler.runtime.family import smallest
 from rcompiler.support.declaration import DeclaredTensor
+from rcompiler.support.dimension_names import multiple_of
 
 if TYPE_CHECKING:  # what compiles is imported when a range is compiled, and not for a kept model
     from rcompiler.growing_model import GrowingModel
 
 Feeds = Mapping[str, np.ndarray]
+_Axis = tuple[int, int, int, int]  # the axis, and its size: the number of one, a factor, and more
 
 _MOST_SEEN = 64  # sets of sizes that are remembered
 _MOST_PROGRAMS, _MOST_FAILED = 32, 4
@@ -111,6 +113,7 @@ class Ranges:
         self._parts: dict[Bucket, int] = {}  # of ranges, and how many sizes would do with them
         # by sizes for ranges of which the model is refused: what is said of it
         self._refused: dict[frozenset[int], str] = {}
+        self._unfit = ""  # what is said of a call that is not as the model declares
         self.fix(())
 
     @staticmethod
@@ -138,8 +141,9 @@ class Ranges:
         }
         self._names: list[str] = []  # of sizes
         self._first: list[bool] = []
-        self._axes: list[tuple[str, int, list[tuple[int, int]]]] = []
-        self._dims: dict[str, list[int | str]] = {}
+        self._factors: list[int] = []  # the greatest of the axes that are multiples of a size
+        self._axes: list[tuple[str, int, list[_Axis]]] = []
+        self._dims: dict[str, list[int | _Axis]] = {}
         for tensor in self._inputs:
             if tensor.name not in names:
                 self._read(tensor)
@@ -158,15 +162,17 @@ class Ranges:
     def _read(self, tensor: DeclaredTensor) -> None:
         """The dimensions of an input."""
         shape = tensor.shape or ()
-        axes: list[tuple[int, int]] = []
-        dims: list[int | str] = []
+        axes: list[_Axis] = []
+        dims: list[int | _Axis] = []
         for axis, size in enumerate(shape):
             if isinstance(size, int):
                 dims.append(size)
                 continue
-            name = size if size else f"{tensor.name}[{axis}]"
-            axes.append((axis, self._symbol(name, axis == 0)))
-            dims.append(name)
+            name, factor, more = multiple_of(size or "") or (size or f"{tensor.name}[{axis}]", 1, 0)
+            k = self._symbol(name, axis == 0)
+            self._factors[k] = max(self._factors[k], factor)
+            axes.append((axis, k, factor, more))
+            dims.append(axes[-1])
         self._axes.append((tensor.name, len(shape), axes))
         self._dims[tensor.name] = dims
 
@@ -174,6 +180,7 @@ class Ranges:
         if name not in self._names:
             self._names.append(name)
             self._first.append(first)
+            self._factors.append(1)
         number = self._names.index(name)
         self._first[number] |= first
         return number
@@ -186,8 +193,17 @@ class Ranges:
             shape = feeds[name].shape
             if len(shape) != rank:
                 return None
-            for axis, k in axes:
+            for axis, k, factor, more in axes:
                 size = shape[axis]
+                if factor != 1 or more:
+                    size, rest = divmod(size - more, factor)
+                    if rest or size < 0:
+                        self._unfit = self._unfit or (
+                            f"each call such as one with {shape[axis]} elements along axis {axis} "
+                            f"of '{name}' has a program of its own, as the model declares a "
+                            f"multiple there, {factor}*{self._names[k]} + {more}"
+                        )
+                        return None
                 if found[k] < 0:
                     found[k] = size
                 elif found[k] != size:
@@ -282,7 +298,7 @@ class Ranges:
         if len(growth.failed) >= _MOST_FAILED or len(growth.buckets) >= _MOST_PROGRAMS:
             return
         alike = [now.reduced(each) for each in seen if agrees(each, now.made)]
-        bucket = bucket_for([*dict.fromkeys(alike)], [self._first[k] for k in now.free])
+        bucket = bucket_for([*dict.fromkeys(alike)], *self._kinds(now.free))
         if bucket is None:
             return
         bucket, failed = self._possible(now, bucket, alike[-1]), now.failed
@@ -292,6 +308,10 @@ class Ranges:
             low <= n <= high for n, (low, high) in zip(alike[-1], left[0], strict=True)
         ):
             growth.add(left[0])
+
+    def _kinds(self, free: Sequence[int]) -> tuple[list[bool], list[int]]:
+        """Of sizes, as `bucket_for` asks, whether they are of a first axis, and their factors."""
+        return [self._first[k] for k in free], [self._factors[k] for k in free]
 
     def _possible(self, now: _Serving, bucket: Bucket, own: Sizes) -> Bucket:
         failed = now.failed
@@ -307,7 +327,7 @@ class Ranges:
             return None  # nothing says how it follows from sizes
         free = [k for k in free if k not in [number for _, number in loose]]
         reduced = [*dict.fromkeys(tuple([each[k] for k in free]) for each in seen)]
-        bucket = bucket_for(reduced, [self._first[k] for k in free]) if free else None
+        bucket = bucket_for(reduced, *self._kinds(free)) if free else None
         if bucket is None:
             return None
         ends = zip(free, bucket, strict=True)
@@ -353,20 +373,23 @@ class Ranges:
 
         names = self._plain_names()
 
-        def text(k: int) -> str:
-            if k not in made:
-                return names[k]
-            more = made[k].more
-            tail = f" {'-' if more < 0 else '+'} {abs(more)}" if more else ""
-            return " + ".join(names[n] for n in made[k].symbols) + tail
+        def text(axis: _Axis) -> str:
+            _, k, factor, more = axis
+            terms = [names[n] for n in made[k].symbols] if k in made else [names[k]]
+            number = more + factor * (made[k].more if k in made else 0)
+            times = f"{factor}*" if factor > 1 else ""
+            tail = f" {'-' if number < 0 else '+'} {abs(number)}" if number else ""
+            return " + ".join(f"{times}{term}" for term in terms) + tail
 
         dims = {
-            name: [
-                size if isinstance(size, int) else text(self._names.index(size)) for size in shape
-            ]
+            name: [size if isinstance(size, int) else text(size) for size in shape]
             for name, shape in self._dims.items()
         }
-        axes = {k: (name, axis) for name, _, own in self._axes for axis, k in own}
+        axes = {
+            k: (name, axis, factor, more)
+            for name, _, own in self._axes
+            for axis, k, factor, more in sorted(own, key=lambda each: -each[2])
+        }
         sums = {
             name: ([axes[n] for n in made[k].symbols], made[k].more)
             for name, k in self._numbers
@@ -404,6 +427,7 @@ class Ranges:
         """Why there are no ranges, or not some of them, a line each."""
         builds = () if self.model is None else self.model.builds
         said = [text for text in self._refused.values() if text]
+        said += [self._unfit] if self._unfit else []
         return [*said, *(_refused(build) for build in builds if build.error is not None)]
 
     @property

@@ -96,12 +96,16 @@ def agrees(sizes: Sizes, made: Mapping[int, Sum]) -> bool:
     return True
 
 
-def bucket_for(seen: Sequence[Sizes], first: Sequence[bool]) -> Bucket | None:
+def bucket_for(
+    seen: Sequence[Sizes], first: Sequence[bool], factors: Sequence[int] | None = None
+) -> Bucket | None:
     """What a program should take, so that calls as the last one are answered by it.
 
     Args:
         seen: calls, the last one at the end; each once. Of symbols that depend on no others.
         first: as of `relations`.
+        factors: of each symbol how many elements an axis has for each one of it; 1 where nothing
+            is said.
 
     Returns:
         None while there have been too few calls.
@@ -118,19 +122,21 @@ def bucket_for(seen: Sequence[Sizes], first: Sequence[bool]) -> Bucket | None:
         return None
     alike = [s for s in seen if all(s[k] == now[k] for k in every if k not in nearest)]
     return tuple(
-        _interval([sizes[k] for sizes in alike], first[k]) if k in nearest else (now[k], now[k])
+        _interval([sizes[k] for sizes in alike], first[k], factors[k] if factors else 1)
+        if k in nearest
+        else (now[k], now[k])
         for k in every
     )
 
 
-def _interval(sizes: Sequence[int], first: bool) -> Interval:
-    """Sizes in the order in which they came."""
+def _interval(sizes: Sequence[int], first: bool, factor: int) -> Interval:
+    """Sizes in the order in which they came; factor: elements of an axis for each one."""
     most = max(sizes)
     if is_counted(sizes):
         least, wanted = _LEAST_BATCH if first else _LEAST_COUNTED, 2 * most
     else:
         least, wanted = _LEAST_BATCH if first else _LEAST, most + most // 4
-    return min(1, *sizes), min(max(least, _power(wanted)), max(most, _MOST))
+    return min(1, *sizes), min(max(-(-least // factor), _power(wanted)), max(most, _MOST))
 
 
 def is_counted(sizes: Sequence[int]) -> bool:

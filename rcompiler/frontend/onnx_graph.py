@@ -265,17 +265,17 @@ def _size_arguments(interpreter: Interpreter) -> None:
     """An argument for each count that the shapes of inputs are made of."""
     given = interpreter.b.parts.values()
     symbols = {s for v in given for extent in v.extents if extent for s in extent.symbols}
-    plain = {e.symbols[0] for v in given for e in v.extents if e and e == Extent.of(e.symbols[0])}
+    told = {e.symbols[0] for v in given for e in v.extents if e and e.multiple}
     for symbol in sorted(symbols):
         if sum(symbol.name == other.name for other in symbols) > 1:
             raise ShapeError(
                 f"dimension '{symbol.name}' is given two ranges; give one by the name of the "
                 "dimension"
             )
-        if symbol not in plain:
+        if symbol not in told:
             raise ShapeError(
-                f"no input has a dimension '{symbol.name}' of its own, which would tell its size "
-                "at run time; give it as one number"
+                f"no input has a dimension '{symbol.name}' of its own, or a multiple of it, which "
+                "would tell its size at run time; give it as one number"
             )
         interpreter.b.size_argument(symbol)
 

@@ -10,7 +10,8 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from .contrib import DOMAIN
 
-Axis = tuple[str, int]  # of an input
+# An axis of an input, and what of a size it is: a factor of it, and more.
+Axis = tuple[str, int, int, int]
 # What hands a number on to the node that wants it.
 _SAME = {"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 _PREFIX = "rcompiler sizes "  # no name of a model begins so
@@ -64,11 +65,17 @@ def _sum(name: str, axes: Sequence[Axis], more: int, dtype: int, rank: int) -> l
         return helper.make_node("Constant", [], [what], value=numpy_helper.from_array(array))
 
     nodes, total = [], ""
-    for number, (source, axis) in enumerate(axes):
+    for number, (source, axis, factor, beside) in enumerate(axes):
         shape, at, size = (f"{own} {part} {number}" for part in ("shape", "axis", "size"))
         nodes.append(helper.make_node("Shape", [source], [shape]))
         nodes.append(constant(at, axis))
         nodes.append(helper.make_node("Gather", [shape, at], [size], axis=0))
+        for what, op, by, none in (("beside", "Sub", beside, 0), ("factor", "Div", factor, 1)):
+            if by != none:
+                nodes.append(constant(f"{own} {what} {number}", by))
+                made = f"{own} {op} {number}"
+                nodes.append(helper.make_node(op, [size, f"{own} {what} {number}"], [made]))
+                size = made
         if total:
             nodes.append(helper.make_node("Add", [total, size], [f"{own} sum {number}"]))
         total = f"{own} sum {number}" if total else size

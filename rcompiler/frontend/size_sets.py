@@ -18,7 +18,7 @@ from typing import Any
 from onnx import ModelProto
 
 from rcompiler.errors import ShapeError
-from rcompiler.support.dimension_names import names_in
+from rcompiler.support.dimension_names import multiple_of, names_in
 
 from .declared import declared
 from .signature import check_given
@@ -33,6 +33,7 @@ _LENGTHS, _LENGTH_TOPS = range(1, 129), (32, 128)
 _FINEST = 32
 
 Interval = tuple[int, int]  # the least and the greatest size
+Axis = int | tuple[int, int, int] | None
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,16 @@ class SizeSets:
 
     Attributes:
         symbols: of the dimensions that differ between calls.
-        axes: by the names of inputs, of each axis the number of its symbol, FOLLOWS, or None where
-            all programs have the same size.
+        axes: by the names of inputs, of each axis the number of its symbol, with a factor and a
+            number where it is a multiple of it and more; FOLLOWS; or None where all programs have
+            the same size.
         buckets: of each program the sizes it takes, an interval for each symbol.
         bindings: the same as `import_onnx` wants them, in the same order.
         open_ended: whether others are added while the model serves.
     """
 
     symbols: tuple[str, ...]
-    axes: Mapping[str, tuple[int | None, ...]]
+    axes: Mapping[str, tuple[Axis, ...]]
     buckets: tuple[tuple[Interval, ...], ...]
     bindings: tuple[Mapping[str, Any], ...]
     open_ended: bool = False
@@ -67,7 +69,7 @@ def open_sets(
         fixed: inputs that are constants of the programs.
     """
     inputs = [value for value in model.graph.input if value.name not in fixed]
-    axes = {value.name: tuple(_axes(value, tuple(symbols), None)) for value in inputs}
+    axes = {value.name: tuple(_axes(value, tuple(symbols), None, {})) for value in inputs}
     return SizeSets(
         tuple(symbols), axes, (tuple(bucket),), (binding_of(symbols, bucket),), open_ended=True
     )
@@ -136,9 +138,13 @@ def sizes_of(
             "of one model. Give fewer sizes, or buckets= with fewer tops"
         )
     buckets = tuple(itertools.product(*intervals))
+    numbers = {name: size for name, size in fixed.items() if isinstance(size, int)}
     return SizeSets(
         symbols,
-        {name: tuple(_axes(value, symbols, by_axis.get(name))) for name, value in inputs.items()},
+        {
+            name: tuple(_axes(value, symbols, by_axis.get(name), numbers))
+            for name, value in inputs.items()
+        },
         buckets,
         tuple(_binding(fixed, by_axis, sets, symbols, bucket) for bucket in buckets),
     )
@@ -164,10 +170,19 @@ def with_defaults(
         return shapes, tops
     cut = dict(tops or {})
     for name, first in found.items():
-        given[name] = _BATCHES if first else _LENGTHS
+        sizes, own_tops = (_BATCHES, _BATCH_TOPS) if first else (_LENGTHS, _LENGTH_TOPS)
+        factor = _greatest_factor(model, name)  # of 32*h, h is smaller
+        given[name] = range(1, max(sizes[-1] // factor, 1) + 1)
         if len(found) > 1:
-            cut.setdefault(name, _BATCH_TOPS if first else _LENGTH_TOPS)
+            cut.setdefault(name, tuple(sorted({max(top // factor, 1) for top in own_tops})))
     return given, cut or None
+
+
+def _greatest_factor(model: ModelProto, symbol: str) -> int:
+    """How many elements an axis has more, at most, for each one that a size is greater."""
+    dims = {dim.dim_param for value in model.graph.input for dim in _dims(value)}
+    found = [multiple_of(name) for name in dims]
+    return max((factor for other, factor, _ in filter(None, found) if other == symbol), default=1)
 
 
 def largest(
@@ -263,21 +278,30 @@ def _set(name: str, given: Any) -> tuple[int, ...] | range | None:
     return tuple(each)
 
 
+def _dims(value: Any) -> Any:
+    return value.type.tensor_type.shape.dim
+
+
 def _symbol(value: Any, axis: int) -> str:
     """What the axis of an input is called: by its symbol, if it has one."""
-    dims = value.type.tensor_type.shape.dim
+    dims = _dims(value)
     own = dims[axis].dim_param if axis < len(dims) else ""
     return own or f"{value.name}[{axis}]"
 
 
-def _axes(value: Any, symbols: tuple[str, ...], given: list[Any] | None) -> Iterator[int | None]:
-    names = given or [dim.dim_param for dim in value.type.tensor_type.shape.dim]
+def _axes(
+    value: Any, symbols: tuple[str, ...], given: list[Any] | None, numbers: Mapping[str, int]
+) -> Iterator[Axis]:
+    names = given or [dim.dim_param for dim in _dims(value)]
     for name in names:
         if name in symbols:
             yield symbols.index(name)
+        elif not isinstance(name, str) or not name or {*names_in(name)}.isdisjoint(symbols):
+            yield None
         else:
-            follows = isinstance(name, str) and name and not {*names_in(name)}.isdisjoint(symbols)
-            yield FOLLOWS if follows else None
+            found = multiple_of(name, numbers)
+            known = found is not None and found[0] in symbols
+            yield (symbols.index(found[0]), *found[1:]) if found and known else FOLLOWS
 
 
 def _binding(

@@ -28,6 +28,7 @@ from rcompiler.runtime.container import Bytes, MappedFile, shown
 from rcompiler.runtime.memory import room_for
 from rcompiler.runtime.untrusted import integer, string, strings
 from rcompiler.runtime.writable import Writable
+from rcompiler.support.extent import count_of
 from rcompiler.support.packed_names import LENGTHS, ROWS
 
 MOST_PROGRAMS = 64
@@ -35,6 +36,9 @@ FOLLOWS = -1  # in the place of a symbol
 _MOST_SYMBOLS = 16
 
 Interval = tuple[int, int]
+# Of an axis the number of the symbol; with a factor and a number, where it is that many times the
+# size and more; FOLLOWS; or None where all programs have the same size.
+Axis = int | tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +47,9 @@ class Family(Writable):
 
     Attributes:
         symbols: names of the sizes in which they differ.
-        axes: of each input, of each of its axes the number of the symbol; FOLLOWS for a size that
-            is made of others; None where all programs have the same size.
+        axes: of each input, of each of its axes the number of the symbol; with a factor and a
+            number for a multiple of it and more; FOLLOWS for a size that is made of others; None
+            where all programs have the same size.
         sizes: of each program, for each symbol the least and the greatest size that it takes.
         programs: all of them have the same weights, inputs and outputs, but for sizes.
         packed: whether they take the rows of several requests, and the lengths of these; the two
@@ -52,7 +57,7 @@ class Family(Writable):
     """
 
     symbols: tuple[str, ...]
-    axes: tuple[tuple[int | None, ...], ...]
+    axes: tuple[tuple[Axis, ...], ...]
     sizes: tuple[tuple[Interval, ...], ...]
     programs: tuple[Artifact, ...]
     packed: bool = False
@@ -80,7 +85,10 @@ class Family(Writable):
                 for axis, symbol in enumerate(axes):
                     if symbol == FOLLOWS:
                         continue
-                    wanted = other.shape[axis] if symbol is None else sizes[symbol][1]
+                    wanted = other.shape[axis]
+                    if symbol is not None:
+                        number, (factor, more) = _multiple(symbol)
+                        wanted = factor * sizes[number][1] + more
                     if tensor.shape[axis] != wanted:
                         raise _fault(f"a program for other sizes of input '{tensor.name}'")
 
@@ -110,13 +118,20 @@ class Family(Writable):
                     f"input '{tensor.name}' has shape {list(shape)}, the model wants "
                     f"{self.shape_text(tensor.name)}; reshape the argument"
                 )
-            for symbol, size in zip(axes, shape, strict=True):
+            for axis, (symbol, size) in enumerate(zip(axes, shape, strict=True)):
                 if symbol is None or symbol == FOLLOWS:
                     continue
-                known, where = found.setdefault(symbol, (size, tensor.name))
-                if known != size:
+                number, multiple = _multiple(symbol)
+                count = count_of(size, multiple)
+                if count is None or count < 0:
                     raise ShapeError(
-                        f"'{self.symbols[symbol]}' is {known} in input '{where}' and {size} in "
+                        f"axis {axis} of input '{tensor.name}' has {size} elements; the model "
+                        f"wants '{self._text(symbol)}' of them; cut or pad the argument"
+                    )
+                known, where = found.setdefault(number, (count, tensor.name))
+                if known != count:
+                    raise ShapeError(
+                        f"'{self.symbols[number]}' is {known} in input '{where}' and {count} in "
                         f"input '{tensor.name}'; give inputs of one size"
                     )
         return tuple(found[n][0] if n in found else -1 for n in range(len(self.symbols)))
@@ -191,9 +206,16 @@ class Family(Writable):
         first = self.programs[0].given
         [number] = [n for n, tensor in enumerate(first) if tensor.name == name]
         return tuple(
-            size if symbol is None else "?" if symbol == FOLLOWS else self.symbols[symbol]
+            size if symbol is None else "?" if symbol == FOLLOWS else self._text(symbol)
             for size, symbol in zip(first[number].shape, self.axes[number], strict=True)
         )
+
+    def _text(self, axis: int | tuple[int, int, int]) -> str:
+        """``32*h + 1``"""
+        number, (factor, more) = _multiple(axis)
+        times = f"{factor}*" if factor > 1 else ""
+        tail = f" {'-' if more < 0 else '+'} {abs(more)}" if more else ""
+        return f"{times}{self.symbols[number]}{tail}"
 
     def content(self) -> tuple[dict[str, Any], dict[str, Bytes]]:
         """Header and sections of the file, see `Artifact.content`.
@@ -289,7 +311,7 @@ def from_bytes(data: bytes) -> Artifact | Family:
 
 def together(
     symbols: Sequence[str],
-    axes: Sequence[Sequence[int | None]],
+    axes: Sequence[Sequence[Axis]],
     sizes: Sequence[Sequence[Interval]],
     programs: Sequence[Artifact],
 ) -> Family:
@@ -339,9 +361,10 @@ def checked(
             raise ValueError
         if not 1 <= len(symbols) <= _MOST_SYMBOLS or len({*symbols}) < len(symbols):
             raise ValueError
-        numbers = {None, FOLLOWS, *range(len(symbols))}
-        if not {n for each in axes for n in each} <= numbers:
-            raise ValueError
+        for axis in (axis for each in axes for axis in each if axis not in (None, FOLLOWS)):
+            number, (factor, _) = _multiple(axis)
+            if number not in range(len(symbols)) or factor < 1:
+                raise ValueError
         sizes = tuple(_sizes(entry["sizes"], len(symbols)) for entry in entries)
         headers = [entry["header"] for entry in entries]
         if not all(isinstance(each, dict) for each in headers):
@@ -372,10 +395,22 @@ def checked(
     return family
 
 
-def _axes(said: Any) -> tuple[int | None, ...]:
+def _axes(said: Any) -> tuple[Axis, ...]:
     if not isinstance(said, list):
         raise ValueError
-    return tuple(None if each is None else integer(each) for each in said)
+    return tuple(None if each is None else _axis(each) for each in said)
+
+
+def _axis(said: Any) -> Axis:
+    if not isinstance(said, list):
+        return integer(said)
+    number, factor, more = map(integer, said)
+    return number, factor, more
+
+
+def _multiple(axis: int | tuple[int, int, int]) -> tuple[int, tuple[int, int]]:
+    """The number of the symbol that an axis is made of, and what of it."""
+    return (axis, (1, 0)) if isinstance(axis, int) else (axis[0], axis[1:])
 
 
 def _sizes(said: Any, count: int) -> tuple[Interval, ...]:

@@ -13,7 +13,7 @@ from rcompiler.runtime.arguments import Arrays, Parameter
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.memory import Results, address, aligned_empty
 from rcompiler.runtime.sizes import is_plain
-from rcompiler.support.extent import Extent
+from rcompiler.support.extent import Extent, count_of
 from rcompiler.support.random_keys import without_key
 
 Counts = dict[str, int]
@@ -140,7 +140,7 @@ class SizedCall:
             yield None if shape == tensor.shape else tuple(map(slice, shape))
 
     def _counts(self, values: Sequence[Any]) -> Counts:
-        """By the axes that are one count; all others have to agree."""
+        """By the axes that are one count, or a multiple of one; all others have to agree."""
         counts: Counts = {}
         tellers: dict[str, str] = {}
         composed: list[tuple[Extent, int, str]] = []
@@ -165,6 +165,9 @@ class SizedCall:
                     )
                 else:
                     tellers.setdefault(symbol.name, where)
+        for extent, size, where in composed:
+            if extent.multiple and extent.symbols[0].name not in counts:
+                counts[extent.symbols[0].name] = _told(size, extent, where)
         for extent, size, where in composed:
             if extent.at(counts) != size:
                 raise ShapeError(
@@ -228,3 +231,18 @@ class SizedCall:
         if isinstance(inputs, Mapping):
             return {**dict(zip(self._names, bounds, strict=True)), **inputs}
         return inputs
+
+
+def _told(size: int, extent: Extent, where: str) -> int:
+    """The count that an axis tells which has a multiple of it. Raises ShapeError if it has none."""
+    assert extent.multiple is not None
+    count, [symbol] = count_of(size, extent.multiple), extent.symbols
+    if count is None or not symbol.low <= count <= symbol.high:
+        factor, number = extent.multiple
+        raise ShapeError(
+            f"{where} has {size} elements; '{extent}' is from {factor * symbol.low + number} to "
+            f"{factor * symbol.high + number} in steps of {factor}, as '{symbol.name}' is from "
+            f"{symbol.low} to {symbol.high}; compile the model with another range, or cut or pad "
+            "the argument"
+        )
+    return count

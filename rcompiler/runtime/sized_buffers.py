@@ -16,8 +16,7 @@ from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import Results, address
 from rcompiler.runtime.outputs import Outputs
 from rcompiler.runtime.program import Tensor
-from rcompiler.runtime.sizes import is_plain
-from rcompiler.support.extent import Extent, Symbol
+from rcompiler.support.extent import Extent, Symbol, count_of
 
 _MOST_LAYOUTS = 1 << 10  # that are kept
 # Bytes of a result of which a part at the start is there, up to which a copy of it takes less time
@@ -106,7 +105,11 @@ class SizedBuffers:
         first = [next(t for t in every if kind(t) == number) for number in [*kinds.values()]]
         self._kinds = [_Kind(tensor, artifact.sizes) for tensor in first]
         self._symbols = artifact.sizes
-        self._tellers = [_teller(own, symbol.name) for symbol in self._symbols]
+        tellers = [_teller(own, symbol.name) for symbol in self._symbols]
+        self._tellers = [(number, axis) for number, axis, _ in tellers]
+        multiples = [multiple for _, _, multiple in tellers]
+        # None where all of them are the counts themselves
+        self._multiples = multiples if any(each != (1, 0) for each in multiples) else None
         self._checks, self._answers = checks if checks else None, checks.new()
         self._run, self._table, self._count = run, table, len(own)
         # addresses of inputs, sizes and results, of those that are known, and of answers
@@ -143,10 +146,10 @@ class SizedBuffers:
             return None
         try:
             try:
-                sizes = tuple([args[number].shape[axis] for number, axis in self._tellers])
+                lengths = tuple([args[number].shape[axis] for number, axis in self._tellers])
             except (AttributeError, IndexError, TypeError):
                 return None
-            layout = self._layouts.get(sizes) or self._layout(sizes)
+            layout = self._layouts.get(lengths) or self._layout(lengths)
             if layout is None or len(args) != self._count:
                 return None
             for number, shape, dtype, part, check in layout.copied:
@@ -192,8 +195,14 @@ class SizedBuffers:
         if self._checks is not None:
             self._checks.look(self._answers)
 
-    def _layout(self, sizes: Sizes) -> _Layout | None:
-        """What follows from sizes; None where one is outside of its range."""
+    def _layout(self, lengths: Sizes) -> _Layout | None:
+        """What follows from the lengths of the axes that tell sizes; None where one is outside of
+        its range."""
+        sizes = lengths
+        if self._multiples is not None and all(type(length) is int for length in lengths):
+            pairs = zip(lengths, self._multiples, strict=True)
+            found = [count_of(length, multiple) for length, multiple in pairs]
+            sizes = tuple([-1 if count is None else count for count in found])
         for size, symbol in zip(sizes, self._symbols, strict=True):
             if type(size) is not int or not symbol.low <= size <= symbol.high:
                 return None
@@ -233,7 +242,7 @@ class SizedBuffers:
         packed = self._table(*bases) if fixed else None
         if len(self._layouts) >= _MOST_LAYOUTS:
             self._layouts.clear()
-        layout = self._layouts[sizes] = _Layout(copied, taken, made, bases, told, packed, out)
+        layout = self._layouts[lengths] = _Layout(copied, taken, made, bases, told, packed, out)
         return layout
 
 
@@ -278,13 +287,16 @@ class _Kind:
         return shape, tuple(map(slice, shape)), all(size == 1 for size in bound[:last])
 
 
-def _teller(parameters: Sequence[Parameter], name: str) -> tuple[int, int]:
-    """Number and axis of an input that has this many elements."""
-    for number, parameter in enumerate(parameters):
-        for axis, extent in enumerate(parameter.tensor.extents):
-            if isinstance(extent, Extent) and is_plain(extent) and extent.symbols[0].name == name:
-                return number, axis
-    raise AssertionError(name)  # `check_sizes` has refused the artifact
+def _teller(parameters: Sequence[Parameter], name: str) -> tuple[int, int, tuple[int, int]]:
+    """Number and axis of an input that has this many elements, or a multiple of it, and which."""
+    found = [
+        (number, axis, extent.multiple)
+        for number, parameter in enumerate(parameters)
+        for axis, extent in enumerate(parameter.tensor.extents)
+        if extent and extent.multiple and extent.symbols[0].name == name
+    ]
+    # `check_sizes` has refused an artifact that has none
+    return next((each for each in found if each[2] == (1, 0)), found[0])
 
 
 def _buffer(parameter: Parameter, fill: Any) -> tuple[np.ndarray, int]:

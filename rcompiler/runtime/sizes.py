@@ -30,8 +30,8 @@ def check_sizes(
         wrong = "two counts have one name"
     if any(not 0 <= symbol.low <= symbol.high <= MAX_BYTES for symbol in symbols):
         wrong = "a count has an impossible range"
-    plain = {e.symbols[0] for t in given for e in t.extents if e and is_plain(e)}
-    if not plain >= set(told):
+    tell = {e.symbols[0] for t in given for e in t.extents if e and e.multiple}
+    if not tell >= set(told):
         wrong = "no input tells a size"
     for tensor in (*given, *outputs):
         if tensor.extents and len(tensor.extents) != len(tensor.shape):

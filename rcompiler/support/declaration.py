@@ -53,7 +53,9 @@ class Declared:
             if tensor.ignored or tensor.name in given or tensor.name in fixed:
                 continue
             for axis, size in enumerate(tensor.shape or ()):
-                for name in names_in(size) if isinstance(size, str) else ():
+                if not isinstance(size, str) or size in given:
+                    continue
+                for name in names_in(size):
                     if name not in given:
                         found.setdefault(name, axis == 0)
         return found

@@ -157,6 +157,17 @@ class Extent:
             if not each or number * sign > 0
         )
 
+    # -- what an axis tells ---------------------------------------------------------------------
+    @property
+    def multiple(self) -> tuple[int, int] | None:
+        """A factor above 0 and a number, where it is ``factor * symbol + number`` of one symbol:
+        then a size tells which count it is of. None for all else.
+        """
+        terms = dict(self.terms)
+        number = terms.pop((), 0)
+        [[each, factor], *others] = terms.items()
+        return None if others or len(each) > 1 or factor < 1 else (factor, number)
+
     # -- text and data --------------------------------------------------------------------------
     def __str__(self) -> str:
         parts = []
@@ -195,6 +206,13 @@ class Extent:
         if not isinstance(made, Extent):
             raise TypeError("an extent that is a constant")
         return made
+
+
+def count_of(size: int, multiple: tuple[int, int]) -> int | None:
+    """The count that ``factor * count + number`` is a size of; None where it is of none."""
+    factor, number = multiple
+    count, rest = divmod(size - number, factor)
+    return None if rest else count
 
 
 def lowest(size: Size) -> int:

@@ -76,9 +76,22 @@ def test_what_is_not_said_of_a_dimension():
 def test_a_size_that_is_made_of_others():
     cache = model(keys=[1, "past", 8], mask=[1, "past + seq"], ids=["seq"])
     found = sizes_of(cache, {"past": range(0, 9), "seq": 1}, {"past": (8,)})
-    assert found.axes == {"keys": (None, 0, None), "mask": (None, FOLLOWS), "ids": (None,)}
+    assert found.axes == {"keys": (None, 0, None), "mask": (None, (0, 1, 1)), "ids": (None,)}
+    found = sizes_of(cache, {"past": range(0, 9), "seq": range(1, 9)}, {"past": (8,), "seq": (8,)})
+    assert found.axes["mask"] == (None, FOLLOWS)
     shapes, _ = with_defaults(model(mask=["past + seq"]), None, None)
     assert shapes == {"past": range(1, 9), "seq": range(1, 9)}
+
+
+def test_a_size_that_is_a_multiple_of_another():
+    images = model(x=["b", 3, "32*h", "2*w + 1"], y=["b", "h//2"])
+    found = sizes_of(images, {"b": 1, "h": range(1, 5), "w": range(1, 5)}, {"h": (4,), "w": (4,)})
+    assert found.axes == {"x": (None, None, (0, 32, 0), (1, 2, 1)), "y": (None, FOLLOWS)}
+    shapes, tops = with_defaults(images, {"b": 1}, None)
+    assert shapes == {"b": 1, "h": range(1, 5), "w": range(1, 65)}
+    assert tops == {"h": (1, 4), "w": (16, 64)}
+    given = {"b": 1, "32*h": range(32, 129), "2*w + 1": 3, "h//2": 2}
+    assert with_defaults(images, given, None) == (given, None)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,13 @@ def test_the_third_size_makes_a_range(seen, first, wanted):
     assert bucket_for(seen, first) == wanted
 
 
+def test_ranges_of_sizes_whose_axes_are_multiples():
+    """As many elements as those of axes that are sizes themselves."""
+    assert bucket_for([(1,), (3,), (2,)], [False], [32]) == ((1, 4),)
+    assert bucket_for([(1,), (2,), (3,)], [False], [32]) == ((1, 8),)
+    assert bucket_for([(1,), (3,), (2,)], [False], [2]) == ((1, 16),)
+
+
 def test_the_next_range_is_asked_for_before_it_is_needed():
     bucket = ((1, 1), (1, 128))
     assert next_bucket(bucket, (1, 30), (1, 31)) is None
