@@ -46,7 +46,7 @@ from .likely import likely_interval
 from .moved_bytes import note_moved_bytes, results_of
 from .nodes import MISFITS, at_node, attribute_value, count_uses, not_made, qualified, subgraphs
 from .registry import Context
-from .sizes import arithmetic, rules
+from .sizes import arithmetic, ratios, rules
 from .untranslated import remedy
 from .value import SizeAtRunTime, extent_of
 
@@ -174,7 +174,7 @@ class Interpreter:
                 return self._folded(node, arrays)
         fn = registry.find(node.op_type, node.domain)
         if fn is not None:
-            results = self.lower(fn, call)
+            results = ratios.rounded(self.b, node, inputs, self.lower(fn, call))
             arithmetic.note(self.b, node, inputs, results)
             small = known and inputs and fold.is_small(node.op_type, inputs, results)
             if (small or linear) and any(isinstance(r, Value) and r.const is None for r in results):

@@ -59,8 +59,8 @@ class Value:
 
     __slots__ = (
         *("base", "const", "dtype", "inputs", "name", "permuted", "quantised", "refold", "shape"),
-        *("elements", "extents", "known", "likely", "numbers", "reordered", "scaled", "spread"),
-        *("whole", "zeros"),
+        *("elements", "extents", "known", "likely", "numbers", "ratios", "reordered", "scaled"),
+        *("spread", "whole", "zeros"),
     )
 
     def __init__(
@@ -89,6 +89,7 @@ class Value:
         self.zeros: frozenset[int] = frozenset()  # axes along which zeros are beyond the extent
         self.elements: np.ndarray | None = None  # of `Size`s, in the shape of the tensor
         self.numbers: Numbers | None = None  # see `sizes.numbers`
+        self.ratios: np.ndarray | None = None  # see `sizes.ratios`
 
     @property
     def rank(self) -> int:

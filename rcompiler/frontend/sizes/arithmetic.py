@@ -80,16 +80,7 @@ def evaluated(b: Builder, node: Any, inputs: Sequence[Any]) -> list[Value] | Non
     if len(arrays) < len(given) or None in inputs[:-1]:
         return None
     kind = dtypes.from_onnx(attributes["to"]) if node.op_type == "Cast" else inputs[-1].dtype
-    if node.op_type in (
-        "Gather",
-        "Slice",
-        "Unsqueeze",
-        "Squeeze",
-        "Reshape",
-        "Split",
-        "Expand",
-        "Transpose",
-    ):
+    if node.op_type in _MOVING:
         kind = first.dtype
     if kind not in _EXACT:
         return None
@@ -129,6 +120,21 @@ def note(b: Builder, node: Any, inputs: list[Value | None], results: list[Any]) 
     for result, elements in zip(results, made, strict=True):
         if elements.shape == result.shape:
             result.numbers = of_one_leaf(b, result, Numbers(elements, trusted))
+
+
+def of_each(function: Callable[..., Any], arrays: Arrays) -> list[np.ndarray]:
+    """What a function of elements makes of arrays that are broadcast: one array."""
+    return [np.asarray(_elementwise(function)({}, arrays), object)]
+
+
+def moved(node: Any, arrays: Arrays) -> list[np.ndarray]:
+    """The results of a node that only moves elements, whatever these are.
+
+    Raises Undecided where it does more, or where they go is not known.
+    """
+    if node.op_type not in (*_MOVING, "Concat", "Identity") or node.op_type not in _TABLE:
+        raise Undecided
+    return _applied(_TABLE[node.op_type], node, arrays)
 
 
 def _applied(function: Function, node: Any, arrays: Arrays) -> list[np.ndarray]:
