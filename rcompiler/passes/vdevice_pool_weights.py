@@ -6,7 +6,9 @@ After, where a module that was compiled before has the same elements at 4096:
     "vdevice.buffer"() {kind = "constant", offset = 4096 : i64, sym_name = "w", value = ...}
 Programs of one model for several sizes are modules of their own, and read one block of weights
 (`constants.weight_pool`): each finds there what the others have. A buffer that is a part of another
-stays that part. `constants` of the programs is then the size of the block so far.
+stays that part. One with the bytes of a buffer of another type becomes a part of that, or, where it
+is in another program, lies apart: a place has one name. `constants` of the programs is then the
+size of the block so far.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from rcompiler.passes.constants.fold import constant_of
 from rcompiler.passes.constants.model_context import context_of
 from rcompiler.passes.constants.weight_pool import WeightPool
 from rcompiler.passes.ir.operators import ops_in_module, ops_of
+from rcompiler.passes.schedule.schedule_graph import constant_key
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,9 @@ class VdevicePoolWeights(Pass):
         context = context_of(module)
         pool = WeightPool() if context.pool is None else context.pool
         programs = ops_in_module(module, "vdevice.program")
+        keys: dict[int, str] = {}  # by offset
         for program in programs:
+            first: dict[int, str] = {}  # by offset, of the buffers of the program
             buffers = [op for op in ops_of(program.regions[0].blocks[0]) if _is_constant(op)]
             before = {string(op, "sym_name"): integer(op, "offset") for op in buffers}
             after: dict[str, int] = {}
@@ -42,7 +47,15 @@ class VdevicePoolWeights(Pass):
                 if whole in after:
                     after[name] = after[whole] + before[name] - before[whole]
                 else:
-                    after[name] = pool.place(constant_of(op.attributes["value"], context.arrays))
+                    key = constant_key(op.attributes["value"])
+                    array = constant_of(op.attributes["value"], context.arrays)
+                    offset = pool.place(array)
+                    if keys.setdefault(offset, key) != key and offset in first:
+                        op.attributes["alias_of"] = ir.FlatSymbolRefAttr.get(first[offset])
+                    elif keys[offset] != key:
+                        offset = pool.place(array, key)
+                    first.setdefault(offset, name)
+                    after[name] = offset
                 op.attributes["offset"] = to_attribute(after[name])
         for program in programs:
             program.attributes["constants"] = to_attribute(pool.size)

@@ -56,10 +56,11 @@ class WeightPool:
             found[key] = known if same and np.array_equal(_bits(known), _bits(array)) else array
         return found
 
-    def place(self, array: Constant) -> int:
-        """Where a constant lies, in bytes from the start of the block, aligned to 64."""
+    def place(self, array: Constant, apart: str = "") -> int:
+        """Where a constant lies, in bytes from the start of the block, aligned to 64. apart: a name
+        of those with these bytes that do not lie where others with them do."""
         bytes_ = _bytes(array)
-        digest = hashlib.sha256(bytes_.data).digest()
+        digest = hashlib.sha256(bytes_.data).digest() + apart.encode()
         offset = self.known.get(digest)
         if offset is None:
             offset = self.known[digest] = self.size
