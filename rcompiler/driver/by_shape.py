@@ -125,6 +125,7 @@ class ByShape:
         values = [
             f"each value of '{name}' has a program of its own, as shapes depend on it"
             for name in self.fixed
+            if self.ranges is None or name not in self.ranges.followed
         ]
         return (*values, *self.bounds.notes, *(() if self.ranges is None else self.ranges.notes))
 

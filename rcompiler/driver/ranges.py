@@ -431,6 +431,14 @@ class Ranges:
         return [*said, *(_refused(build) for build in builds if build.error is not None)]
 
     @property
+    def followed(self) -> frozenset[str]:
+        """Inputs of one number that programs for ranges compute of sizes."""
+        now = self._now
+        return (
+            frozenset() if now is None else frozenset(n for n, k in self._numbers if k in now.made)
+        )
+
+    @property
     def model(self) -> GrowingModel | None:
         """All programs; None where there are none yet."""
         return None if self._now is None else self._now.model

@@ -25,6 +25,7 @@ class _Extents:
     heads: int  # of queries
     shared: int  # of keys and values
     size: int
+    own: str  # of the steps those that are there, int64 [1]; behind them is nothing that counts
     room: int  # of keys: those of earlier calls, the new ones, and what is not filled yet
     seen: int  # of these as many at most count
 
@@ -57,7 +58,8 @@ def _grouped(n: Node) -> Result:
     """With packed or separate inputs, rotation, a window, softcap, sinks, norms of heads, and keys
     in buffers that `seqlens_k` says the filled part of while the model runs, as floats or as
     integers of 8 or 4 bits; a total length that is not known while compiling is at most that of
-    `past_key`. A `past_key` of a range of lengths is no buffer: results have the new keys behind.
+    `past_key`. A `past_key` of a range of lengths is no buffer: results have the new keys behind;
+    so is one of any length where new keys have a range, which the total length goes with.
     Buffers of a window's length (`sliding_window_cache`) without `attention_bias`."""
     if n.attr("qk_output") not in (0, 1, 2) or n.attr("causal") not in (0, 1):
         raise n.shape_error("qk_output is 0, 1 or 2, causal 0 or 1")
@@ -80,6 +82,8 @@ def _grouped(n: Node) -> Result:
         read.append(n.sliced(x, 2, 0, e.seen) if e.seen < e.room else x)
     keys, values = read
     y, scores = _attend(n, q, keys, values, first, e)
+    if _is_open(n):
+        y = n.op("Slice", y, n.ints(0), e.own, n.ints(1))
     return [y, *present, scores]
 
 
@@ -103,6 +107,7 @@ def _parts(n: Node) -> tuple[str, str, str, _Extents]:
     """Queries, keys and values [batch, steps, heads * size], and all extents."""
     heads, shared = n.attr("num_heads"), n.attr("kv_num_heads")
     batch, steps, columns = n.shape("query", 3)
+    _check_open(n)
     if heads < 1 or shared < 1 or heads % shared:
         raise n.shape_error(f"{heads} heads do not share {shared}")
     if n.has("key") != n.has("value"):
@@ -123,20 +128,51 @@ def _parts(n: Node) -> tuple[str, str, str, _Extents]:
         width = numbers_of(n, letter, name, shared, size).width(size)
         n.need_shape(name, (batch, shared, room, width))
     if _grows(n):
-        _need_all_lengths(n, steps)
+        _need_all_lengths(n)
         room += steps
     total = n.const("total_sequence_length")
     known = None if total is None else int(total.reshape(-1)[0])
-    if known is not None and known < steps:
+    if known is not None and known < steps and not _is_open(n):
         raise n.shape_error(f"{steps} new keys make a total length of {known}")
     if n.attr("sliding_window_cache"):
         room, known = room + steps, None  # of the keys before, and the new ones
     room = max(room, steps if known is None else known)
-    e = _Extents(batch, steps, heads, shared, size, room, room if known is None else known)
+    own = n.op("Gather", n.op("Shape", "query"), n.ints(1)) if _is_open(n) else n.ints(steps)
+    e = _Extents(batch, steps, heads, shared, size, own, room, room if known is None else known)
     if n.has("key"):
-        return "query", "key", "value", e
-    q, k, v = n.split("query", -1, heads * size, shared * size, shared * size)
+        return _whole(n, "query", 1), _whole(n, "key", 1), _whole(n, "value", 1), e
+    q, k, v = n.split(_whole(n, "query", 1), -1, heads * size, shared * size, shared * size)
     return q, k, v, e
+
+
+def _is_open(n: Node) -> bool:
+    """Whether it is known while the model runs only how many queries and new keys there are."""
+    return n.given["query"].extents[1] is not None
+
+
+def _check_open(n: Node) -> None:
+    """Refuse steps of a range that differ between inputs, or with what knows of numbers only."""
+    steps = n.given["query"].sizes[1]
+    for name in ("key", "value"):
+        if n.has(name) and n.given[name].rank == 3 and n.given[name].sizes[1] != steps:
+            raise n.refuse(f"'{name}' has other steps than 'query'", "Give one size of both")
+    if _is_open(n) and (n.attr("sliding_window_cache") or n.attr("qk_output")):
+        raise n.refuse(
+            "steps of a range are not translated with sliding_window_cache or qk_output",
+            "Give a number of steps",
+        )
+
+
+def _whole(n: Node, name: str, *axes: int) -> str:
+    """An input with zeros along axes behind what is there, up to the bounds of their sizes."""
+    value = n.given[name]
+    open_ = [axis for axis in axes if value.extents[axis] is not None]
+    if not open_:
+        return name
+    own = n.op("Gather", n.op("Shape", name), n.ints(*open_))
+    behind = n.op("Sub", n.ints(*(value.shape[axis] for axis in open_)), own)
+    none = n.ints(*[0] * len(open_))
+    return n.op("Pad", name, n.op("Concat", none, behind, axis=0), "", n.ints(*open_))
 
 
 def _before(n: Node, e: _Extents) -> str:
@@ -146,14 +182,15 @@ def _before(n: Node, e: _Extents) -> str:
     if n.has("query_seqlens"):  # how many of the new rows are no padding
         total = n.op("Add", last, n.ints(1))
         return n.op("Sub", total, n.cast("query_seqlens", "int64"))
-    before = n.op("Sub", last, n.ints(e.steps - 1))
+    before = n.op("Sub", last, _last(n, e))
     return n.op("Where", _is_first(n, e), n.ints(0), before)
 
 
 def _is_first(n: Node, e: _Extents) -> str:
     """Whether there are no keys but the new ones: a scalar."""
     total = n.op("Squeeze", n.cast("total_sequence_length", "int64"))
-    return n.op("Equal", total, n.constant(e.steps, "int64"))
+    steps = n.op("Squeeze", e.own) if _is_open(n) else n.constant(e.steps, "int64")
+    return n.op("Equal", total, steps)
 
 
 def _normalised(n: Node, q: str, k: str, e: _Extents) -> tuple[str, str]:
@@ -181,14 +218,13 @@ def _rotated(n: Node, q: str, k: str, before: str, e: _Extents) -> tuple[str, st
         raise n.shape_error(f"{2 * half} elements of a head of {e.size} are not rotated")
     n.need_shape("position_ids", (e.batch, e.steps))
     if n.has("position_ids") and n.has("query_seqlens"):
-        positions = n.cast("position_ids", "int64")
+        positions = n.cast(_whole(n, "position_ids", 1), "int64")
     elif n.has("position_ids"):  # of the first call only the first one counts
         following_first = following(n, n.sliced(n.reshaped("position_ids", -1), 0, 0, 1), e.steps)
-        given = n.cast("position_ids", "int64")
+        given = n.cast(_whole(n, "position_ids", 1), "int64")
         positions = n.op("Where", _is_first(n, e), following_first, given)
     else:
-        steps = n.constant(np.arange(e.steps, dtype=np.int64))
-        positions = n.op("Add", n.unsqueezed(before, 1), steps)
+        positions = n.op("Add", n.unsqueezed(before, 1), _numbered(n, e))
     width, interleaved = 2 * half % e.size, n.attr("rotary_interleaved")
     turned = [
         rotated(n, x, positions, heads=heads, width=width, interleaved=interleaved)
@@ -197,15 +233,35 @@ def _rotated(n: Node, q: str, k: str, before: str, e: _Extents) -> tuple[str, st
     return turned[0], turned[1]
 
 
+def _last(n: Node, e: _Extents) -> str:
+    """The number of the last of the new rows, int64 [1]."""
+    return n.op("Sub", e.own, n.ints(1)) if _is_open(n) else n.ints(e.steps - 1)
+
+
+def _numbered(n: Node, e: _Extents) -> str:
+    """0, 1, ... of the new rows; of those that are not there that of the last one, so that each is
+    a place of tables."""
+    steps = n.constant(np.arange(e.steps, dtype=np.int64))
+    return n.op("Min", steps, _last(n, e)) if _is_open(n) else steps
+
+
 def _grows(n: Node) -> bool:
-    """Whether the length of earlier keys is known while the model runs only."""
-    return n.has("past_key") and n.given["past_key"].extents[2] is not None
+    """Whether results have the new keys behind the earlier ones, as many as the model runs with: of
+    a range of these, or of new ones, where the total length is that of both."""
+    if not n.has("past_key") or n.given["past_key"].rank != 4:
+        return False
+    return n.given["past_key"].extents[2] is not None or (_is_open(n) and _has_all_lengths(n))
 
 
-def _need_all_lengths(n: Node, steps: int) -> None:
-    """Refuse a total length that is not, for each length of the range, that of all keys."""
+def _has_all_lengths(n: Node) -> bool:
+    """Whether the total length is, in each call, that of all keys."""
     total, past = n.given["total_sequence_length"].elements, n.given["past_key"].sizes[2]
-    if total is None or total.reshape(-1)[0] - past != steps:
+    return total is not None and total.reshape(-1)[0] - past == n.given["query"].sizes[1]
+
+
+def _need_all_lengths(n: Node) -> None:
+    """Refuse a total length that is not, for each length of the range, that of all keys."""
+    if not _has_all_lengths(n):
         raise n.refuse(
             "'past_key' has a range of lengths, and 'total_sequence_length' is not made of them",
             "Make it the length of 'past_key' and the number of new keys, or give a length",
@@ -217,7 +273,7 @@ def _as_long(n: Node, past: str, x: str, e: _Extents) -> str:
     if not _grows(n):
         return x
     length = n.op("Gather", n.op("Shape", past), n.ints(2))
-    return n.op("Slice", x, n.ints(0), n.op("Add", length, n.ints(e.steps)), n.ints(2))
+    return n.op("Slice", x, n.ints(0), n.op("Add", length, e.own), n.ints(2))
 
 
 def _behind(n: Node, past: str, new: str, first: str, e: _Extents, numbers: Numbers) -> str:
@@ -229,7 +285,11 @@ def _behind(n: Node, past: str, new: str, first: str, e: _Extents, numbers: Numb
         past = n.sliced(longer, 2, 0, e.room)
     elif missing:
         past = n.op("Pad", past, n.ints(0, missing), "", n.ints(2))
-    return n.op("TensorScatter", past, new, first, axis=2)
+    if not _is_open(n) or _grows(n):
+        return n.op("TensorScatter", past, new, first, axis=2)
+    # what is not there is written, too, and may be beyond the end of the buffer
+    longer = n.op("Pad", past, n.ints(0, e.steps), "", n.ints(2))
+    return n.sliced(n.op("TensorScatter", longer, new, first, axis=2), 2, 0, e.room)
 
 
 @dataclass(frozen=True)
@@ -250,7 +310,8 @@ def _parts_of_keys(n: Node, before: str, e: _Extents) -> list[_Part]:
     length = max(_LEAST_PART, -(-e.seen // _PARTS))
     if not n.has("past_key") or n.attr("qk_output") or e.seen <= length:
         return [_Part(0, e.seen)]
-    last = n.op("Add", n.op("ReduceMax", before, keepdims=0), n.constant(e.steps - 1))
+    steps = n.op("Squeeze", _last(n, e)) if _is_open(n) else n.constant(e.steps - 1)
+    last = n.op("Add", n.op("ReduceMax", before, keepdims=0), steps)
     return [
         _Part(
             first,
@@ -308,7 +369,7 @@ def _bias(n: Node, e: _Extents) -> str:
     """The input attention_bias, for all keys and the rows of heads that share keys."""
     batch, heads, steps, seen = n.shape("attention_bias", 4)
     n.need_broadcast("attention_bias", (e.batch, e.heads, e.steps, e.seen))
-    group, bias = e.heads // e.shared, "attention_bias"
+    group, bias = e.heads // e.shared, _whole(n, "attention_bias", 2, 3)
     if heads == 1 or steps != e.steps or seen != e.seen:
         rows = group if heads == 1 else heads
         bias = n.op("Expand", bias, n.ints(batch, rows, e.steps, e.seen))
