@@ -122,3 +122,55 @@ def test_a_session_has_one_program_for_a_range(compiled):
         judged(model, lambda x: made.run(None, {"x": x}), sizes)
         assert len(compiled) == 4  # one is refused: of one row there is no window
         assert made.notes == ()
+
+
+def interpolated(scales):
+    """A table of positions that is scaled to the patches of an image, by scales that are computed:
+    as many patches as there are, over those of the table."""
+    weights = {
+        "w": np.random.default_rng(0).standard_normal((4, 2, 8, 8)).astype(np.float32),
+        "table": np.random.default_rng(1).standard_normal((1, 4, 4, 4)).astype(np.float32),
+        "at": np.int64([2, 3]),
+        "patch": np.float32(8),
+        "grid": np.float32(scales),
+        "ones": np.float32([1, 1]),
+    }
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], strides=[8, 8]),
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "at"], ["edges"]),
+        node("Cast", ["edges"], ["floats"], to=TensorProto.FLOAT),
+        node("Div", ["floats", "patch"], ["patches"]),
+        node("Floor", ["patches"], ["whole"]),
+        node("Div", ["whole", "grid"], ["factors"]),
+        node("Concat", ["ones", "factors"], ["scales"], axis=0),
+        node("Resize", ["table", "", "scales"], ["r"], mode="linear"),
+        node("Add", ["c", "r"], ["y"]),
+    ]
+    return helper.make_model(
+        helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 2, "h", "w"])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(value, name) for name, value in weights.items()],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+
+
+def test_scales_that_are_quotients_of_sizes():
+    model = interpolated(4)
+    shapes = {"b": 1, "h": range(16, 80), "w": range(16, 80)}
+    with rcompiler.compile_onnx(
+        model, shapes=shapes, buckets={"h": (79,), "w": (79,)}, eus=1
+    ) as made:
+        judged(model, made, ((16, 16), (33, 64), (79, 78), (50, 21)))
+
+
+def test_scales_that_make_no_whole_sizes_are_refused_by_name():
+    """Of a third it is not known how its product with 4 is rounded."""
+    with pytest.raises(UnsupportedOp, match="'scales'.*depends on the size of h"):
+        shapes = {"b": 1, "h": range(16, 80), "w": 16}
+        rcompiler.compile_onnx(interpolated(3), shapes=shapes, buckets={"h": (79,)})

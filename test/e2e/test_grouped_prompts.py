@@ -7,9 +7,20 @@ from onnx import TensorProto, helper, numpy_helper
 
 import rcompiler
 from rcompiler.errors import UnsupportedOp
+from rcompiler.runtime.sized_arguments import SizedCall
 
 onnxruntime = pytest.importorskip("onnxruntime")
-pytestmark = pytest.mark.usefixtures("shared_cache")
+pytestmark = [
+    pytest.mark.usefixtures("shared_cache"),
+    pytest.mark.filterwarnings("ignore:invalid value encountered in cast"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_beyond(monkeypatch):
+    """What is not there is no number."""
+    monkeypatch.setattr(SizedCall, "beyond", np.nan)
+
 
 HEADS, SHARED, SIZE = 4, 2, 16
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64

@@ -157,3 +157,29 @@ def test_a_compiled_operator_answers_as_that_of_each_size(inputs, body):
                 (expected,) = other(**feeds)
             assert found.shape == expected.shape
             np.testing.assert_allclose(found, expected, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("place", ["half_pixel", "output_half_pixel"])
+def test_regions_of_images_of_all_sizes(mode, place):
+    """Also such that go beyond the image, whose end is where it is in the call."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    proto = parser.parse_model(f"""
+      <ir_version: 8, opset_import: ["": 16]>
+      g (float[1, 2, h, w] x, float[n, 4] rois, int64[n] at) => (float[n, 2, 3, 2] y) {{
+        y = RoiAlign<output_height = 3, output_width = 2, sampling_ratio = 2, spatial_scale = 0.5,
+                     mode = "{mode}", coordinate_transformation_mode = "{place}">(x, rois, at)
+      }}""")
+    oracle = onnxruntime.InferenceSession(proto.SerializeToString())
+    shapes = {"h": range(2, 25), "w": range(2, 25), "n": range(1, 5)}
+    with rcompiler.compile_onnx(
+        proto, shapes=shapes, buckets=whole_ranges(proto, shapes), **OPTIONS
+    ) as model:
+        for (h, w), n in zip(((2, 3), (9, 24), (24, 7), (24, 24)), (1, 4, 3, 2), strict=True):
+            x = np.random.default_rng(h).standard_normal((1, 2, h, w)).astype(np.float32)
+            corners = np.sort(np.random.default_rng(w).uniform(-2, 60, (n, 2, 2)), 1)
+            feeds = {"x": x, "rois": corners.reshape(n, 4).astype(np.float32)}
+            feeds["at"] = np.zeros(n, np.int64)
+            np.testing.assert_allclose(
+                model(*feeds.values())[0], oracle.run(None, feeds)[0], 1e-4, 1e-5
+            )

@@ -89,14 +89,20 @@ def _computed(ctx: Context, rois: Value, half: bool, scale: float, axis: int, si
     return _Grid(counts, most)
 
 
-def _bilinear(s: Body, at: Scalar, size: int) -> tuple[list[tuple[Scalar, Scalar]], Scalar]:
+def _bilinear(s: Body, at: Scalar, size: Operand) -> tuple[list[tuple[Scalar, Scalar]], Scalar]:
     """((low, weight), (high, weight)) of a coordinate, and whether it is on the image."""
-    inside = (at >= -1.0) & (at <= float(size))
-    at = s.bounded(at, 0.0, size - 1.0)
+    if isinstance(size, Scalar):
+        last: Operand = s.cast(size, "index") - 1
+        end: Operand = s.cast(size, at.dtype)
+        top = end - 1.0
+    else:
+        last, end, top = size - 1, float(size), size - 1.0
+    inside = (at >= -1.0) & (at <= end)
+    at = s.minimum(s.maximum(at, 0.0), top) if isinstance(size, Scalar) else s.bounded(at, 0.0, top)
     low = s.floor(at)
     part = at - low
     first = whole(s, low)
-    return [(first, 1.0 - part), (s.minimum(first + 1, size - 1), part)], inside
+    return [(first, 1.0 - part), (s.minimum(first + 1, last), part)], inside
 
 
 @lowering("RoiAlign")
@@ -118,7 +124,8 @@ def _roi_align(ctx: Context) -> Value:
     expect_inside(ctx, batch, x.shape[0] - 1)
     grids = _grids(ctx, rois, half, scale, sizes)
     reach = [grid.most for grid in grids]
-    wide = dtypes.wide(x.dtype)
+    wide, image_of = dtypes.wide(x.dtype), bare(x)
+    size_reads, told = b.told_sizes(x.sizes[2:])
 
     def body(s: Body, *args: Scalar) -> Scalar:
         edges = [s.cast(a, wide) * scale for a in args[:4]]
@@ -133,11 +140,11 @@ def _roi_align(ctx: Context) -> Value:
             points = s.maximum(s.cast(s.cast(args[5 + i], "int32"), wide), 1.0)
             place = s.cast(s.cast(tap, "int32"), wide) + 0.5
             at = start + s.cast(s.cast(cell, "int32"), wide) * step + place * step / points
-            axes.append(_bilinear(s, at, x.shape[2 + i]))
+            axes.append(_bilinear(s, at, told(args[7 : 7 + len(size_reads)])[i]))
         image = s.clamp(s.cast(args[4], "index"), 0, x.shape[0] - 1)
         on_image = axes[0][1] & axes[1][1]
         parts = [
-            s.cast(s.extract(x, [image, s.index(1), row, column]), wide) * (u * v)
+            s.cast(s.extract(image_of, [image, s.index(1), row, column]), wide) * (u * v)
             for row, u in axes[0][0]
             for column, v in axes[1][0]
         ]
@@ -149,6 +156,7 @@ def _roi_align(ctx: Context) -> Value:
 
     reads = [(rois, f"d0, {i}") for i in range(4)] + [(batch, "d0")]
     reads += [(grid.counts, "d0") for grid in grids]
+    reads += size_reads
     reads.append((b.empty(reach, x.dtype), "d4, d5"))
     out = b.fold(reads, shape, wide, float("-inf") if largest else 0.0, "pppprr", body)
     return b.cast(_finished(ctx, out, grids[0].counts, grids[1].counts, largest), x.dtype)

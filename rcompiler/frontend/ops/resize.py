@@ -29,8 +29,9 @@ from rcompiler.frontend.ops.shape import MOST_POSITIONS
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
 from rcompiler.frontend.sized import bare
+from rcompiler.frontend.sizes.ratios import resized
 from rcompiler.frontend.value import SizeAtRunTime
-from rcompiler.support.extent import lowest
+from rcompiler.support.extent import Size, lowest
 
 UNROLLED = 4  # taps that are written out; more become a reduction
 
@@ -54,7 +55,11 @@ def _resize(ctx: Context) -> Value:
     axes = ctx.axes(ctx.attr("axes") or range(x.rank), x.rank)
     given = [ctx.has(i) and ctx.input(i).size > 0 for i in (2, 3)]
     if given == [True, False]:
-        plan = _scaled(ctx, x, ctx.const(2), axes)
+        sizes = resized(ctx.input(2), [x.sizes[axis] for axis in axes])
+        if sizes is None:
+            plan = _scaled(ctx, x, ctx.const(2), axes)
+        else:
+            plan = _stretched(x, axes, sizes)
     elif given == [False, True]:
         plan = _sized(ctx, x, axes)
     else:
@@ -86,17 +91,21 @@ def _sized(ctx: Context, x: Value, axes: Sequence[int]) -> list[Axis]:
     sizes = (ctx.const(3) if told is None else told).reshape(-1).tolist()
     if len(sizes) != len(axes) or any(lowest(size) < 0 for size in sizes):
         raise ctx.shape_error("one size per axis is expected")
-    scales = [scale_of(x.sizes[a], n) for n, a in zip(sizes, axes, strict=True)]
     policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
-        return [Axis.of(x, a, n, s) for a, n, s in zip(axes, sizes, scales, strict=True)]
+        return _stretched(x, axes, sizes)
     if policy not in ("not_larger", "not_smaller"):
         raise ctx.shape_error(f"keep_aspect_ratio_policy '{policy}' is unknown")
     if told is not None or any(x.extents[a] is not None for a in axes):
         raise SizeAtRunTime(f"keep_aspect_ratio_policy '{policy}' compares the sizes")
+    scales = [scale_of(x.sizes[a], n) for n, a in zip(sizes, axes, strict=True)]
     known = [scale for scale in scales if scale is not None]
     scale = min(known) if policy == "not_larger" else max(known)
     return [Axis(a, x.shape[a], int(scale * x.shape[a] + 0.5), scale) for a in axes]
+
+
+def _stretched(x: Value, axes: Sequence[int], sizes: Sequence[Size]) -> list[Axis]:
+    return [Axis.of(x, a, n, scale_of(x.sizes[a], n)) for a, n in zip(axes, sizes, strict=True)]
 
 
 def _resampled(ctx: Context, x: Value, plan: list[Axis], mode: str, nearest: str) -> Value:

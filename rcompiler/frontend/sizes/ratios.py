@@ -22,7 +22,7 @@ import numpy as np
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.nodes import MISFITS, attribute_value
-from rcompiler.support.extent import Extent, Size, highest, lowest
+from rcompiler.support.extent import Extent, Size, divided, highest, lowest
 
 from . import arithmetic
 from .arithmetic import Undecided
@@ -171,6 +171,29 @@ def rounded(b: Builder, node: Any, inputs: Sequence[Any], results: Sequence[Any]
             return _whole(b, node, first, results[0]) or list(results)
         _note(node, inputs, results)
     return list(results)
+
+
+def resized(scales: Value, sizes: Sequence[Size]) -> list[Size] | None:
+    """What sizes become that are multiplied by scales, where these are exact quotients of others,
+    and the products are whole: 4 times (h // 8) / 4. None where nothing is known of them, or that
+    is not so.
+    """
+    if scales.ratios is None or scales.ratios.size != len(sizes):
+        return None
+    floats, found = _Floats(scales.dtype), []
+    for each, size in zip(scales.ratios.reshape(-1), sizes, strict=True):
+        ratio = floats.of(each)
+        if ratio.roundings != 0 or ratio.low <= 0:
+            return None
+        whole, rest = _divided(ratio.over * size, ratio.by)
+        if rest != 0:
+            return None
+        found.append(whole)
+    return found
+
+
+def _divided(size: Size, by: int) -> tuple[Size, Size]:
+    return divided(size, by) if isinstance(size, Extent) else divmod(size, by)
 
 
 def _note(node: Any, inputs: Sequence[Any], results: Sequence[Any]) -> None:
