@@ -6,17 +6,19 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rcompiler.rammer.layout import aligned
+from rcompiler.rammer.live_conflicts import LiveConflicts
+from rcompiler.rammer.occupied import Occupied
 from rcompiler.rammer.placement import Placement
 from rcompiler.rammer.regions import Ints, merge_ranges
-from rcompiler.rammer.reuse import Clash, LiveRanges, check_pair, settled
+from rcompiler.rammer.reuse import Clash, LiveRanges, check_pair
 
 BUDGET = 1 << 29  # pairs of runs that stacking may compare: bounds the time of planning
 TRIES = 16  # places to stack a block at before it gets bytes of its own
 _FAR = np.iinfo(np.int64).max  # no block starts here
 Plan = tuple[list[int], int]  # offset of each block, bytes in use
+LOOKS = 1 << 27  # blocks that stacking may look at, which bounds it, too
 CALL = 512  # runs of either block that could be compared in the time of a call
 _TRIPLES = 1 << 12  # of operators that are compared at once: more take longer than `check_pair`
 FEW = 16  # operators that use a block, each checked by itself: more of them take longer
@@ -35,7 +37,7 @@ class Packing:
         self._stacked = replace(placement, place=together)
         self._known: dict[tuple[int, int], bool] = {}
         self._spans: dict[tuple[str, int], tuple[int, int, int]] = {}
-        self._work = 0
+        self._work = self._looked = 0
         names, self.block = np.unique(blocks, return_inverse=True)
         self.n = len(names)
         value = np.array([graph.value[name].bytes for name in use.names], np.int64)
@@ -51,28 +53,9 @@ class Packing:
         np.maximum.at(self.last, self.block, use.last)
 
     @cached_property
-    def conflicts(self) -> list[Ints]:
-        """For each block those that must not share bytes with it."""
-        order = np.argsort(self.last, kind="stable")
-        all_ends, all_starts = distinct_clocks(self.ends[order], self.starts[order])
-        # (eus, n): numpy joins the EUs of many blocks at once, and those of one block one by one
-        by_eu = np.ascontiguousarray(all_ends.T), np.ascontiguousarray(all_starts.T)
-        left: list[Ints] = []
-        right: list[Ints] = []
-        for i, done in enumerate(settled(all_ends, all_starts)):
-            ends, starts = (every[:, done:i] for every in by_eu)
-            meet = (ends > all_starts[i][:, None]).any(axis=0)
-            meet &= (all_ends[i][:, None] > starts).any(axis=0)
-            hit = np.flatnonzero(meet) + done
-            left.append(np.full(len(hit), i))
-            right.append(hit)
-        if not left:
-            return []
-        one, two = order[np.concatenate(left)], order[np.concatenate(right)]
-        a, b = np.concatenate([one, two]), np.concatenate([two, one])
-        # numpy sorts short integers by their digits, ten times as fast as longer ones
-        sort = np.argsort(a.astype(np.uint16 if self.n <= 1 << 16 else np.int64), kind="stable")
-        return np.split(b[sort], np.cumsum(np.bincount(a, minlength=self.n))[:-1])
+    def conflicts(self) -> LiveConflicts:
+        """Which blocks must not share bytes."""
+        return LiveConflicts(self.ends, self.starts)
 
     def stackable(self, one: int, two: int) -> bool:
         """Whether blocks whose live ranges overlap may start at the same byte all the same.
@@ -175,39 +158,39 @@ class Packing:
 
     def _pack(self, order: list[int], choose: "Choose", limit: int, most: int) -> Plan | None:
         """A plan of less than `most` bytes; blocks that go beyond `limit` are stacked."""
-        offset = np.full(self.n, -1, np.int64)
+        occupied = Occupied(self.conflicts, self.size)
         peak = 0
         for i in order:
-            others = self.conflicts[i]
-            others = others[offset[others] >= 0]
-            size = int(self.size[i])
-            if not len(others) or not size:
-                place = 0
-            else:
-                start = offset[others]
-                sort = start.argsort(kind="stable")
-                others = others[sort]
-                ends, gaps = np.zeros((2, len(sort) + 1), np.int64)
-                gaps[:-1], gaps[-1] = start[sort], _FAR
-                np.maximum.accumulate(gaps[:-1] + self.size[others], out=ends[1:])
-                starts = gaps.copy()
+            place, size = 0, int(self.size[i])
+            if size:
+                taken = occupied.around(i)
+                ends, gaps = np.zeros((2, len(taken) + 1), np.int64)
+                ends[1:], gaps[:-1], gaps[-1] = taken[:, 1], taken[:, 0], _FAR
                 gaps -= ends
                 fits = (gaps >= size).nonzero()[0]
                 place = int(ends[choose(fits, gaps)])
                 if place + size > limit:
-                    place = self._stack(i, others, starts, ends, place)
-            offset[i] = place
+                    place = self._stack(i, occupied.offset, place)
+            occupied.put(i, place)
             peak = max(peak, place + size)
             if peak >= most:
                 return None
-        return offset.tolist(), peak
+        return occupied.offset.tolist(), peak
 
-    def _stack(self, i: int, others: Ints, starts: Ints, ends: Ints, place: int) -> int:
+    def _stack(self, i: int, offset: Ints, place: int) -> int:
         """A lower place for block i at the start of others that it may be stacked on.
 
-        others: (n,) in the order of their starts; starts: (n + 1,) of them, and one behind all;
-        ends: (n + 1,) of all before each.
+        offset: (n,) of all blocks; -1: of one that lies nowhere yet.
         """
+        if self._work > BUDGET or self._looked > LOOKS:
+            return place
+        others = self.conflicts.blocks(i)
+        self._looked += len(others)
+        others = others[offset[others] >= 0]
+        others = others[offset[others].argsort(kind="stable")]
+        # (n + 1,) starts of the others, in order, and one behind all; ends of all before each
+        starts = np.append(offset[others], _FAR)
+        ends = np.append(0, np.maximum.accumulate(offset[others] + self.size[others]))
         first = np.flatnonzero(starts[1:] != starts[:-1])[:-1] + 1
         first = np.append(0, first)  # of those with one start, the first
         behind = np.append(first[1:], len(others))
@@ -219,24 +202,6 @@ class Packing:
             if all(self.stackable(i, j) for j in hit[self.size[hit] > 0].tolist()):
                 return int(low[number])
         return place
-
-
-def distinct_clocks(
-    ends: NDArray[np.int32], starts: NDArray[np.int32]
-) -> tuple[NDArray[np.signedinteger], NDArray[np.signedinteger]]:
-    """The same comparisons of ends with starts, with fewer columns than there are EUs.
-
-    ends, starts: (n, eus), as in `LiveRanges`. Only the order of what one EU does is compared,
-    and that is the same for many EUs: they get their shares of the same operators in turn.
-    """
-    columns: dict[bytes, NDArray[np.signedinteger]] = {}
-    ranks = np.int16 if len(ends) <= np.iinfo(np.int16).max else np.int32  # short: compared faster
-    for own_ends, own_starts in zip(ends.T, starts.T, strict=True):
-        times, rank = np.unique(own_ends, return_inverse=True)
-        column = np.concatenate([rank, np.searchsorted(times, own_starts, side="right") - 1])
-        columns.setdefault(column.tobytes(), column.astype(ranks))
-    both = np.stack([*columns.values()], axis=1)
-    return both[: len(ends)], both[len(ends) :]
 
 
 Choose = Callable[[Ints, Ints], int]

@@ -16,6 +16,7 @@ import numpy as np
 from rcompiler.rammer.encode import program_lines
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.loops import Line, places, roll, size_of
+from rcompiler.rammer.occupied import Occupied
 from rcompiler.rammer.packing import Packing, Plan
 from rcompiler.rammer.program import Program, Run
 from rcompiler.rammer.regions import Ints
@@ -141,19 +142,14 @@ class Regular:
 
     def _take_turns(self, blocks: Ints, turns: int) -> bool:
         """Whether every so many-th of the blocks may lie at the same bytes."""
-        same = np.zeros(self._packing.n, np.bool_)
-        for turn in range(turns):
-            mine = blocks[turn::turns]
-            same[mine] = True
-            if any(same[self._packing.conflicts[block]].any() for block in mine):
-                return False
-            same[mine] = False
-        return True
+        conflicts = self._packing.conflicts
+        return all(conflicts.are_in_turn(blocks[turn::turns]) for turn in range(turns))
 
     def _plan(self, order: list[int], limit: int) -> Plan | None:
         """First fit, families at once where they stay below the limit; None where blocks do not."""
-        offset = np.full(self._packing.n, -1, np.int64)
         size = self._packing.size
+        occupied = Occupied(self._packing.conflicts, size)
+        offset = occupied.offset
         first: dict[tuple[_Key, _Index, int], int] = {}
         alone = np.zeros(1, np.int64)
         for i in order:
@@ -162,17 +158,20 @@ class Regular:
             family = self._families.get(i)
             if family is not None and (offset[family.blocks] < 0).all():
                 wanted = _follows(family, first) + self._linked(family.blocks, offset)
-                place = self._first_fit(family.blocks, family.shift, offset, wanted)
+                place = self._first_fit(family.blocks, family.shift, occupied, wanted)
                 ends = place + family.shift + size[family.blocks]
                 if int(ends.max()) <= limit:
-                    offset[family.blocks] = place + family.shift
+                    for block, shift in zip(
+                        family.blocks.tolist(), family.shift.tolist(), strict=True
+                    ):
+                        occupied.put(block, place + shift)
                     first[family.key, family.around, family.turn] = place
                     continue
             block = np.array([i])
-            place = self._first_fit(block, alone, offset, self._linked(block, offset))
+            place = self._first_fit(block, alone, occupied, self._linked(block, offset))
             if place + int(size[i]) > limit:
                 return None
-            offset[i] = place
+            occupied.put(i, place)
         return offset.tolist(), int((offset + size).max(initial=0))
 
     def _linked(self, blocks: Ints, offset: Ints) -> list[int]:
@@ -180,17 +179,16 @@ class Regular:
         linked = [other for block in blocks.tolist() for other in self._links.get(block, ())]
         return sorted(set(offset[linked].tolist()) - {-1})
 
-    def _first_fit(self, blocks: Ints, shift: Ints, offset: Ints, wanted: Sequence[int]) -> int:
+    def _first_fit(
+        self, blocks: Ints, shift: Ints, occupied: Occupied, wanted: Sequence[int]
+    ) -> int:
         """One of the wanted places if it is free, else the lowest that is."""
-        size, conflicts = self._packing.size, self._packing.conflicts
-        low, high = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        size = self._packing.size
+        forbidden = [np.zeros((0, 2), np.int64)]
         for block, behind in zip(blocks.tolist(), shift.tolist(), strict=True):
-            others = conflicts[block]
-            others = others[offset[others] >= 0]
             # no place strictly between these two
-            low.append(offset[others] - behind - size[block])
-            high.append(offset[others] - behind + size[others])
-        lows, highs = np.concatenate(low), np.concatenate(high)
+            forbidden.append(occupied.around(block) - [behind + size[block], behind])
+        lows, highs = np.concatenate(forbidden).T
         for place in wanted:
             if place >= 0 and not ((lows < place) & (place < highs)).any():
                 return place

@@ -4,7 +4,7 @@ Most pairs are settled whole: all accesses of one come before all writes of the 
 (in-place operators, overlaps of a part) is decided on the exact bytes of the runs.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,6 @@ from rcompiler.rammer.overlap import Bools, Shares, box_pairs
 from rcompiler.rammer.placement import Placement, describe
 from rcompiler.rammer.regions import Ints, disjoint, intersect_ranges
 
-_BLOCK = 64
 Operand = tuple[str, int]
 _AT_ONCE = 1 << 10  # values whose accesses are joined at once: bounds the memory
 
@@ -74,25 +73,6 @@ class LiveRanges:
     last: Ints
 
 
-def settled(ends: NDArray[np.int32], starts: NDArray[np.int32]) -> Ints:
-    """(n,): how many of the first values are certainly over before value i is written.
-
-    ends, starts: (n, eus), as in `LiveRanges`.
-    """
-    blocks = range(0, len(ends), _BLOCK)
-    if not blocks:
-        return np.zeros(0, np.int64)
-    tops = np.array([ends[b : b + _BLOCK].max(axis=0) for b in blocks])
-    tops = np.maximum.accumulate(tops)
-    low, high = np.zeros(len(ends), np.int64), np.full(len(ends), len(tops))
-    while (open_ := np.flatnonzero(low < high)).size:  # the tops only grow
-        middle = (low[open_] + high[open_]) // 2
-        over = (tops[middle] <= starts[open_]).all(axis=1)
-        low[open_[over]] = middle[over] + 1
-        high[open_[~over]] = middle[~over]
-    return np.minimum(low * _BLOCK, np.arange(len(ends)))
-
-
 def live_ranges(placement: Placement, roots: Sequence[str]) -> LiveRanges:
     """Summarise all accesses of written root values; values that no run touches are left out."""
     graph, times, row = placement.graph, placement.times, placement.row
@@ -128,7 +108,8 @@ def check_reuse(placement: Placement) -> None:
             spaces.setdefault(placement.place[root][0], []).append(root)
     try:
         for roots in spaces.values():
-            _Occupants(placement, live_ranges(placement, roots)).check()
+            for use in _apart(placement, live_ranges(placement, roots)):
+                _Occupants(placement, use).check()
         for root, (space, _) in placement.place.items():
             if placement.graph.value[root].kind == "input":
                 for written in spaces.get(space, ()):
@@ -137,8 +118,22 @@ def check_reuse(placement: Placement) -> None:
         raise clash.error() from None
 
 
+def _apart(placement: Placement, use: LiveRanges) -> Iterator[LiveRanges]:
+    """The values of one space in sets that have no byte in common, without those that are alone."""
+    low = np.array([placement.place[root][1] for root in use.names], np.int64)
+    size = np.array([placement.graph.value[root].bytes for root in use.names], np.int64)
+    order = np.argsort(low, kind="stable")
+    end = np.maximum.accumulate(low[order] + size[order])
+    for some in np.split(order, np.flatnonzero(low[order][1:] >= end[:-1]) + 1):
+        if len(some) > 1:
+            some.sort()
+            names = [use.names[k] for k in some.tolist()]
+            rest = (use.ends, use.starts, use.first, use.last)
+            yield LiveRanges(names, *(each[some] for each in rest))
+
+
 class _Occupants:
-    """The values of one space, in the order of their first writes, and the bytes they still hold.
+    """Values of one space, in the order of their first writes, and the bytes they still hold.
 
     A value that comes after another one on all common bytes takes them over: whatever is written
     there later comes after both if it comes after the later one. So each value is compared with the
@@ -159,20 +154,23 @@ class _Occupants:
     def check(self) -> None:
         """Check each value against earlier ones. Raises Clash."""
         done: list[int] = []
-        alive = np.zeros(len(self.use.names), bool)
+        alive = np.zeros(0, np.int64)  # those that hold bytes
         for i in np.argsort(self.use.first, kind="stable").tolist():
-            common = alive & (self.start < self.end[i]) & (self.start[i] < self.end)
-            near = [j for j in np.flatnonzero(common).tolist() if meet(self.held[j], self.held[i])]
+            common = self._common(alive, i)
+            near = [j for j in common if meet(self.held[j], self.held[i])]
             if not all([self._take_over(j, i) for j in near]):
                 # What those took over is not known to come before this one.
-                common[done] = (self.start[done] < self.end[i]) & (self.start[i] < self.end[done])
-                for j in np.flatnonzero(common).tolist():
+                for j in self._common(np.array(done, np.int64), i):
                     if j not in near:
                         self._take_over(j, i)
-            for j in near:
-                alive[j] = len(self.held[j]) > 0
-            alive[i] = True
+            gone = [j for j in near if not self.held[j]]
+            alive = np.append(alive[~np.isin(alive, gone)] if gone else alive, i)
             done.append(i)
+
+    def _common(self, some: Ints, i: int) -> list[int]:
+        """Those of some values that may have bytes in common with value i."""
+        found = some[(self.start[some] < self.end[i]) & (self.start[i] < self.end[some])]
+        return sorted(found.tolist())
 
     def _take_over(self, earlier: int, later: int) -> bool:
         """Check a pair; whether the later one comes after the earlier one on all common bytes."""

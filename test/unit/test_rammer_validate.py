@@ -8,6 +8,7 @@ from rammer_cases import chain, hand_made, kernel, random_graph, refused
 
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, Operator, Value
+from rcompiler.rammer.kernel import Access, Kernel
 from rcompiler.rammer.program import Wait
 from rcompiler.rammer.schedule import schedule
 from rcompiler.rammer.validate import validate
@@ -115,6 +116,30 @@ def test_a_value_that_is_overwritten_before_its_last_read():
     validate([program], graph)
     buffers = tuple(replace(b, offset=0) for b in program.buffers)
     refused(replace(program, buffers=buffers), graph, "clobber", "v0", "v1")
+
+
+def test_a_long_value_is_compared_with_all_that_lie_over_it():
+    """Also with one that lies behind another one over it, which was over before."""
+    small, large = (Access.whole((n, 4), 4) for n in (4, 16))
+    k = Kernel("k", (1,), (small,), (small,), 1000.0)
+    wide = Kernel("wide", (1,), (small,), (large,), 1000.0)
+    last = Kernel("last", (1,), (large, small), (small,), 1000.0)
+    steps = [("k", "x", "early"), ("k", "early", "t"), ("wide", "t", "long"), ("k", "t", "late")]
+    operators = [Operator(f"o{n}", (name,), (a,), (b,)) for n, (name, a, b) in enumerate(steps)]
+    operators.append(Operator("o4", ("last",), ("long", "late"), ("y",)))
+    sizes = {"early": 64, "t": 64, "long": 256, "late": 64}
+    ends = (Value("x", 64, "input", index=0), Value("y", 64, "output", index=0))
+    graph = Graph(
+        tuple(operators), (*ends, *(Value(*each) for each in sizes.items())), (k, wide, last)
+    )
+    program = hand_made(graph, [(op.name, 0, 1) for op in operators])
+
+    def placed(**offsets):
+        buffers = [replace(b, offset=offsets.get(b.name, b.offset)) for b in program.buffers]
+        return replace(program, buffers=tuple(buffers))
+
+    validate([placed(long=0, early=64, t=256, late=320)], graph)
+    refused(placed(long=0, early=64, t=256, late=128), graph, "clobber", "long", "late")
 
 
 def test_in_place_needs_the_kernels_word():
