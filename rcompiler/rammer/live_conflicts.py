@@ -46,39 +46,39 @@ class LiveConflicts:
     def __init__(self, ends: NDArray[np.int32], starts: NDArray[np.int32]) -> None:
         """ends, starts: (n, eus), as in `reuse.LiveRanges`; in this order conflicts are told."""
         self._ends, self._starts = distinct_clocks(ends, starts)
-        n, self._n = len(ends), len(ends)
+        n = len(ends)
         order = _chained(self._ends, self._starts)
         self.groups = -(-n // GROUP)
         self.group = np.empty(n, np.int64)
         self.group[order] = np.arange(n) // GROUP
-        # (groups, GROUP): blocks of each; behind the last one itself, and itself again
-        padded = np.append(order, np.full(self.groups * GROUP - n, order[-1] if n else 0))
-        self._members = padded.reshape(self.groups, GROUP)
-        by_eu = [np.ascontiguousarray(each.T) for each in (self._ends, self._starts)]
-        grouped = [each[:, self._members] for each in by_eu]  # (eus, groups, GROUP)
-        self._group_ends, self._group_starts = grouped
-        self._least_end, self._least_start = (each.min(axis=2) for each in grouped)
-        self._most_end, self._most_start = (each.max(axis=2) for each in grouped)
+        # (groups, GROUP) blocks of each; n: none, which is over before all
+        self._members = np.full((self.groups, GROUP), n)
+        self._members.reshape(-1)[:n] = order
+        # (n, 2, eus): one block is in conflict with another one if some of its clocks are greater
+        # than limits of that, of ends and of starts
+        self._limits = np.stack([self._starts, -self._ends], axis=1)
+        clocks = np.stack([self._ends, -self._starts], axis=1)
+        none = np.full((1, *clocks.shape[1:]), np.iinfo(clocks.dtype).min, clocks.dtype)
+        members = np.concatenate([clocks, none])[self._members]  # (groups, GROUP, 2, eus)
+        self._clocks = np.ascontiguousarray(members.transpose(2, 3, 0, 1))
+        self._least, self._most = self._clocks.min(axis=3), self._clocks.max(axis=3)
         self.of = lru_cache(_KEPT)(self._of)
 
     def _of(self, block: int) -> Conflicts:
         """What is in conflict with a block; it may be among its groups itself."""
-        start, end = self._starts[block][:, None], self._ends[block][:, None]
-        over = (self._most_end <= start).all(axis=0) | (self._least_start >= end).all(axis=0)
-        whole = (self._least_end > start).any(axis=0) & (self._most_start < end).any(axis=0)
-        open_ = np.flatnonzero(~(over | whole))
-        meet = (self._group_ends[:, open_] > start[:, None]).any(axis=0)
-        meet &= (self._group_starts[:, open_] < end[:, None]).any(axis=0)
-        blocks = np.unique(self._members[open_][meet])
+        limit = self._limits[block][:, :, None]
+        near = (self._most > limit).any(axis=1).all(axis=0)
+        whole = (self._least > limit).any(axis=1).all(axis=0)
+        open_ = np.flatnonzero(near & ~whole)
+        meet = (self._clocks[:, :, open_] > limit[..., None]).any(axis=1).all(axis=0)
+        blocks = self._members[open_][meet]
         return Conflicts(np.flatnonzero(whole), blocks[blocks != block])
 
     def blocks(self, block: int) -> Ints:
         """All that are in conflict with a block, in order."""
         found = self.of(block)
-        if not len(found.groups):
-            return found.blocks
-        all_of = np.unique(np.concatenate([self._members[found.groups].ravel(), found.blocks]))
-        return all_of[all_of != block]
+        both = np.sort(np.concatenate([self._members[found.groups].ravel(), found.blocks]))
+        return both[both != block]
 
     def are_in_turn(self, blocks: Ints) -> bool:
         """Whether no two of these blocks are in conflict."""

@@ -39,14 +39,15 @@ class Occupied:
         """(k, 2): the bytes of all that is in conflict with a block, as merged intervals."""
         found = self._conflicts.of(block)
         blocks = found.blocks[self.offset[found.blocks] >= 0]
-        low = self.offset[blocks]
-        parts = [np.stack([low, low + self._size[blocks]], axis=1)]
-        if len(found.groups):
-            several = self._several[found.groups]
-            parts.append(self._hull[found.groups[~several]])
-            for group in found.groups[several].tolist():
-                parts.append(np.array(self._spans[group], np.int64))
-        return merge_ranges(np.concatenate(parts))
+        own = np.empty((len(blocks), 2), np.int64)
+        own[:, 0] = self.offset[blocks]
+        own[:, 1] = own[:, 0] + self._size[blocks]
+        if not len(found.groups):
+            return merge_ranges(own)
+        several = self._several[found.groups]
+        spans = [span for k in found.groups[several].tolist() for span in self._spans[k]]
+        more = np.array(spans, np.int64).reshape(-1, 2)
+        return merge_ranges(np.concatenate([own, self._hull[found.groups[~several]], more]))
 
 
 def _join(spans: list[tuple[int, int]], low: int, high: int) -> None:

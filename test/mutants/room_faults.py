@@ -98,8 +98,8 @@ FAULTS = (
     Fault(
         "rammer-memory-some-eus",
         "rammer/live_conflicts.py",
-        "meet &= (self._group_starts[:, open_] < end[:, None]).any(axis=0)",
-        "meet &= (self._group_starts[:, open_] < end[:, None]).all(axis=0)",
+        "meet = (self._clocks[:, :, open_] > limit[..., None]).any(axis=1)",
+        "meet = (self._clocks[:, :, open_] > limit[..., None]).all(axis=1)",
         "unit/test_rammer_memory.py::test_plans_lie_between_their_bound_and_no_reuse",
         "proof",
         "ScheduleError",
@@ -107,8 +107,8 @@ FAULTS = (
     Fault(
         "rammer-memory-group-at-once",
         "rammer/live_conflicts.py",
-        "| (self._least_start >= end).all(axis=0)",
-        "| (self._most_start >= end).all(axis=0)",
+        "whole = (self._least > limit)",
+        "whole = (self._most > limit)",
         "unit/test_live_conflicts.py::test_conflicts_are_those_of_all_pairs",
         "result",
         "not equal",
