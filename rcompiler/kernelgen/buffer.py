@@ -71,6 +71,6 @@ class Buffer:
 def in_workspace(e: Emitter, offset: int) -> str:
     """Pointer to a byte of the execution unit's workspace."""
     if not offset:
-        return "%workspace"
-    type_ = e.pointer_type("%workspace")
-    return e.pointer(e.behind("%workspace", type_, "i8", offset), type_)
+        return e.workspace
+    type_ = e.pointer_type(e.workspace)
+    return e.pointer(e.behind(e.workspace, type_, "i8", offset), type_)

@@ -47,6 +47,7 @@ class Emitter(Scopes, TypedOps):
         self.ranges: dict[str, int] = {}
         self.externals: dict[str, str] = {}
         self.has_libm = True
+        self.workspace = "%workspace"  # pointer to the memory of the stages of a task
         # of pointers into a memory that has a type of its own
         self.pointer_types: dict[str, str] = {}
         # Names of linear expressions, and of pointers by what they lie behind, as `pure` would find

@@ -78,9 +78,10 @@ def other_number(registers: str, number: str, change: Callable[[int], int]) -> C
     return changed
 
 
+PLACE = r"\[[%\w+]+\]"  # in shared memory: a register, or the symbol and a displacement
 ARRIVALS, BYTES = (
-    r"mbarrier\.init\S*\s+\[%r\d+\], (%r\d+);",
-    r"expect_tx\S*\s+\S+ \[%r\d+\], (%r\d+);",
+    rf"mbarrier\.init\S*\s+{PLACE}, (%r\d+);",
+    rf"expect_tx\S*\s+\S+ {PLACE}, (%r\d+);",
 )
 GIVEN_UP = "waits for a box of a tensor"  # what the kernel says by itself, within its limit
 FAULTS: dict[str, tuple[Change, set[str]]] = {
@@ -126,7 +127,7 @@ def test_the_barrier_in_front_of_a_product(program, mode):
     where a thread still reads that memory, its absence is seen.
     """
     ptx = program[0].image.ptx.decode()
-    first = re.search(r"mbarrier\.init\S*\s+(\[%r\d+\])", ptx)
+    first = re.search(rf"mbarrier\.init\S*\s+({PLACE})", ptx)
     assert first
     reads = (
         "{ .reg .b32 r; .reg .pred q; mov.u32 r, %tid.x; setp.eq.u32 q, r, 0; "

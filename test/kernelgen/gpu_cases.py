@@ -23,7 +23,7 @@ BASES = 3  # of the memories that operands lie in: as many as a schedule has, an
 # The blocks share the tasks of @k: block b takes tasks b, b + blocks, ...
 _ENTRY = """
 gpu.module @test {{
-  llvm.mlir.global external @room() {{addr_space = 3 : i32, alignment = 128 : i64, dso_local}}
+  llvm.mlir.global external @veu_shared() {{addr_space = 3 : i32, alignment = 128 : i64, dso_local}}
     : !llvm.array<0 x i8>
   {function}
   gpu.func @run(%words: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %tasks: i64) kernel
@@ -34,7 +34,7 @@ gpu.module @test {{
     %blocks = arith.index_cast %blocks_index : index to i64
     %left = arith.subi %tasks, %block : i64
     %count = arith.ceildivsi %left, %blocks : i64
-    %room = llvm.mlir.addressof @room : !llvm.ptr<3>
+    %room = llvm.mlir.addressof @veu_shared : !llvm.ptr<3>
     func.call @k(%words, %bases, %bases, %block, %count, %blocks, %room, %bases)  // no boxes
       : (!llvm.ptr<1>, !llvm.ptr<1>, !llvm.ptr<1>, i64, i64, i64, !llvm.ptr<3>, !llvm.ptr<1>) -> ()
     gpu.return

@@ -484,15 +484,22 @@
 // CHECK:         llvm.mlir.global external @veu_shared() {addr_space = 3 : i32, alignment = 1024 : i64
 // CHECK-LABEL: func.func private @k_boxes({{.*}} attributes {no_inline}
 // What others have written to shared memory is done, the counters are made, and one thread asks for the first parts: of
-// four buffers.
+// four buffers. It is elected by the first warp, and the workspace has its address from a symbol: else ptxas takes what
+// is asked for to differ from thread to thread, and writes a loop around each box.
+// CHECK:       llvm.mlir.addressof @veu_shared : !llvm.ptr<3>
+// CHECK:       gpu.shuffle idx
 // CHECK:       nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
 // CHECK-NEXT:  gpu.barrier
 // CHECK:       scf.if %[[FIRST:.*]] {
+// CHECK-NEXT:    %[[ONE:.*]] = nvvm.elect.sync -> i1
+// CHECK-NEXT:    scf.if %[[ONE]] {
 // CHECK-COUNT-8: nvvm.mbarrier.init
 // CHECK:         nvvm.fence.mbarrier.init
 // CHECK:       gpu.barrier
 // CHECK:       scf.if %[[FIRST]] {
-// CHECK-NEXT:    nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.global>}
+// CHECK-NEXT:    %[[ASKS:.*]] = nvvm.elect.sync -> i1
+// CHECK-NEXT:    scf.if %[[ASKS]] {
+// CHECK-NEXT:      nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.global>}
 // CHECK-COUNT-4: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c32768_i32
 // CHECK:       }
 // CHECK:       %[[SUMS:.*]] = scf.for %[[PART:.*]] = %{{.*}} to %c4_i64 {{.*}} -> (!llvm.struct<({{.*}})>)
@@ -504,7 +511,10 @@
 // CHECK:             nvvm.read.ptx.sreg.globaltimer
 // CHECK:             llvm.cmpxchg
 // CHECK:             llvm.intr.trap
+// All descriptors of a factor have one low word, which the threads of a warp have in common.
 // CHECK:         nvvm.wgmma.fence.aligned
+// CHECK-COUNT-2: gpu.shuffle idx
+// CHECK-NOT:     gpu.shuffle
 // CHECK-COUNT-4: nvvm.wgmma.mma_async {{.*}} <m = 64, n = 128, k = 16>, D[<f32>, <one>], A[<f16>, <one>, <row>], B[<f16>, <one>, <row>]
 // CHECK-NEXT:    nvvm.wgmma.commit.group.sync.aligned
 // CHECK-NEXT:    nvvm.wgmma.wait.group.sync.aligned 1

@@ -1,8 +1,8 @@
 """The factors of a product on their way through shared memory in boxes, a part at a time.
 
-Thread 0 of the block asks for boxes. Counters of a buffer (mbarrier): `full`, until all bytes of a
-part are there, and `free`, until all warps are done with it. They are made at the start and unmade
-at the end, so that other tasks find plain memory.
+One thread of the block's first warp asks for boxes. Counters of a buffer (mbarrier): `full`, until
+all bytes of a part are there, and `free`, until all warps are done with it. They are made at the
+start and unmade at the end, so that other tasks find plain memory.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class BoxRing:
         still being multiplied.
         """
         e = self._e
-        first = e.is_first()
+        first = e.in_first_warp()
         self._fence_shared()
         e.barrier()  # who still reads what was in the workspace before
         self._fill()
-        e.only(first, self._create)
+        e.by_one(first, self._create)
         e.barrier()
 
         def ask_first() -> None:
@@ -75,7 +75,7 @@ class BoxRing:
             for part in range(min(self._slots, parts)):
                 self._ask(starts, Linear(part), Linear(part))
 
-        e.only(first, ask_first)
+        e.by_one(first, ask_first)
 
         def body(part: Linear, carried: list[Val]) -> list[Val]:
             turn, slot = self._turn(part)
@@ -89,13 +89,13 @@ class BoxRing:
         sums = e.loop(Linear(0), Linear(parts), 1, sums, body)
         wait(0)
         e.barrier()
-        e.only(first, self._remove)
+        e.by_one(first, self._remove)
         return sums
 
     # -- shared memory
     def _pointer(self, byte: Linear) -> str:
         e = self._e
-        return e.address(e.pointer("%workspace", SHARED), "i8", byte)
+        return e.address(e.workspace, "i8", byte)
 
     def _start(self, slot: Linear) -> str:
         """Address of a buffer."""
@@ -109,7 +109,7 @@ class BoxRing:
     def _fill(self) -> None:
         """Zeros at positions that are multiplied and no box brings."""
         e = self._e
-        zero, workspace = e.constant(0, "i64"), e.pointer("%workspace", SHARED)
+        zero, workspace = e.constant(0, "i64"), e.workspace
         for slot in range(self._slots):
             at = self._offset + slot * self._bytes
             for _ in range(self._chunks):
@@ -201,7 +201,7 @@ class BoxRing:
                 self._wait(slot, 1, self._parity(turn))
                 self._ask(starts, following, slot)
 
-            e.only(first, ask)
+            e.by_one(first, ask)
 
         e.only(condition, give_back)
 

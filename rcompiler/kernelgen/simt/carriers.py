@@ -49,7 +49,7 @@ class Carrier:
     def pointer(self) -> str:
         """To the first buffer."""
         e = self._e
-        return e.pointer(e.behind("%workspace", SHARED, "i8", self.operand.offset), SHARED)
+        return e.pointer(e.behind(e.workspace, SHARED, "i8", self.operand.offset), SHARED)
 
     def start(self, part: Linear) -> Linear:
         """Elements in front of the buffer of a part."""

@@ -226,6 +226,34 @@ class SimtEmitter(Emitter):
         """An i1: is this the first thread of the block?"""
         return self.compare("eq", Linear.of(self.thread), 0).name
 
+    # -- one thread
+    def by_one(self, of_first_warp: str, write: Callable[[], None]) -> None:
+        """What `write` writes, by one thread of the first warp, which must be here as a whole.
+
+        Elected rather than compared with a number: only then does ptxas know that it is one, and
+        gives what is asked of the block's copy unit its operands without a loop over the threads
+        that might ask. of_first_warp: an i1, see `in_first_warp`.
+        """
+
+        def elected() -> None:
+            name = self.define(self.fresh())
+            self._varying.add(name)
+            self.line(f"{name} = nvvm.elect.sync -> i1")
+            self.only(name, write)
+
+        self.only(of_first_warp, elected)
+
+    def in_first_warp(self) -> str:
+        """An i1: is this thread one of the first warp?"""
+        warp = self.div_unsigned(Linear.of(self.thread), self.warp).symbol
+        return self.compare("eq", self.uniform(self.word(warp)), 0).name
+
+    def uniform(self, value: Val) -> Val:
+        """A value that all threads of a warp have in common, so that ptxas knows it and keeps it in
+        a register of the warp.
+        """
+        return self.broadcast(value, Linear())
+
     # -- lanes of a group
     def active_lane(self, lanes: int) -> Linear:
         """The lane, in threads beyond the first `lanes` of a group the last of these: what it is
@@ -246,6 +274,14 @@ class SimtEmitter(Emitter):
         return self.compare("slt", self.lane_number, lanes).name
 
     # -- shared memory
+    def share_memory(self, pinned: int) -> None:
+        """The workspace is shared memory of the block, behind its first `pinned` bytes."""
+        if self.vendor.shared:
+            start = self.pure(self.vendor.shared, [])
+            self.pointer(start, SHARED)
+            self.workspace = self.behind(start, SHARED, "i8", pinned) if pinned else start
+        self.pointer(self.workspace, SHARED)
+
     def load_run(self, pointer: str, element: str, offset: Linear, count: int) -> list[Val]:
         """Neighbours, as one access."""
         lanes = count if count > 1 else 0

@@ -18,6 +18,7 @@ from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 
 _IN_FLIGHT = 16  # elements that a thread reads, and keeps in registers, before it stores the first
+_SUMS_IN_FLIGHT = 8  # where it keeps sums of all its elements as well
 
 
 def for_threads(tiling: Tiling, width: int) -> Tiling:
@@ -175,7 +176,7 @@ class GroupTiles:
         """
         e, placed = self.emitter, [at for base in bases for at in self._placed(base, steps)]
         self.elements.prepare(self.sources, [at for at, _ in placed], 0)
-        at_once = 1 if self._sums else _IN_FLIGHT
+        at_once = _SUMS_IN_FLIGHT if self._sums else _IN_FLIGHT
         for first in range(0, len(placed), at_once):
             some = placed[first : first + at_once]
             # Threads without an element compute the last one, too, but not where it may be stored

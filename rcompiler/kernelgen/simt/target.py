@@ -7,7 +7,8 @@ block call together.
 
 `words` points to a pair (base, byte offset) for each operand and then for each result, as in the
 stream of the schedule; `bases` to the memories that bases number; `boxes` to the tensor maps of the
-kernel (`tensor_maps`); `workspace` is shared memory for the stages of a task; `control`
+kernel (`tensor_maps`); `workspace` is shared memory for the stages of a task, which
+code for GPUs of NVIDIA knows by the symbol of all shared memory (`vendor`); `control`
 are the words of `runtime.gpu.control`, for a wait that takes too long. In front of the workspace is
 what the block keeps from task to task: of a pinned operand or result, the byte offset is where the
 box of the first task lies there. What earlier tasks wrote is there when the function is called;
@@ -97,7 +98,7 @@ class SimtTarget:
         width = _width(block, tiling, stages, features.block.warp)
         e = SimtEmitter(features.block, width, features.vendor)
         e.in_place = "in_place" in kernel.attributes
-        e.pointer("%workspace", SHARED)
+        e.share_memory(features.pinned)
         e.shared = max((stage.end for stage in stages), default=0)
         alone = ir.StringAttr(kernel.attributes["kind"]).value == "sequential"
         self._e, self._pinned_bytes = e, features.pinned
@@ -138,7 +139,7 @@ class SimtTarget:
         """In front of the workspace."""
         e, offset = self._e, self._word(2 * index + 1)
         place = e.add(Linear.of(offset), -self._pinned_bytes).name
-        pointer = e.pointer(e.behind("%workspace", SHARED, "i8", place), SHARED)
+        pointer = e.pointer(e.behind(e.workspace, SHARED, "i8", place), SHARED)
         return Buffer(pointer, shape_of(value), element_of(value), readonly=False)
 
     def _global(self, index: int, value: ir.Value, readonly: bool) -> Buffer:

@@ -17,8 +17,9 @@ class Vendor:
     the barrier behind which one of them releases what all have written. released: behind each
     release fence. kernel: attribute of the persistent kernel, so that each thread gets all
     registers it may have. meeting: barrier number {0} of the first {1} threads of a block, which
-    are whole warps; "" if all of them must come to each. copy: an i32 that equals the one in the
-    braces, and of which the compiler does not know that.
+    are whole warps; "" if all of them must come to each. shared: the pointer to the shared memory
+    of the block, for functions that do not take it as a value; "" if they do. copy: an i32 that
+    equals the one in the braces, and of which the compiler does not know that.
     """
 
     scope: str
@@ -30,12 +31,13 @@ class Vendor:
     released: str
     kernel: str
     meeting: str
+    shared: str
     copy: str
 
     def names(self) -> dict[str, str]:
         """What stands for @@SCOPE and the like."""
         own = vars(self)
-        inner = ("meeting", "copy")  # of rKernels
+        inner = ("meeting", "shared", "copy")  # of rKernels
         return {name.upper(): text for name, text in own.items() if name not in inner}
 
 
@@ -50,6 +52,9 @@ NVIDIA = Vendor(
     # ptxas gives threads half of the registers they may have, unless one block is enough for it
     kernel="nvvm.minctasm = 1 : i32",
     meeting="nvvm.barrier id = {0} number_of_threads = {1}",
+    # An address that is a number when ptxas knows where shared memory begins. Of one that a caller
+    # gives, it does not know that all threads of a warp have the same.
+    shared="llvm.mlir.addressof @veu_shared : !llvm.ptr<3>",
     copy='llvm.inline_asm has_side_effects "mov.b32 $0, $1;", "=r,r" {0} : (i32) -> i32',
 )
 
@@ -69,5 +74,6 @@ AMD = Vendor(
     released="rocdl.s.waitcnt 0",
     kernel="rocdl.waves_per_eu = 1 : i32",
     meeting="",
+    shared="",  # outside of a kernel LLVM reads the address from a table
     copy='llvm.inline_asm has_side_effects "", "=v,0" {0} : (i32) -> i32',
 )

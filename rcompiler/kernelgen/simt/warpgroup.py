@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from rcompiler.kernelgen.simt.boxed import Boxed
 from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
 from rcompiler.kernelgen.value import Val
-from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.affine import Linear, Terms
 
 THREADS = 128
 _LINES = 8  # of a pattern
+_UNIT = 16  # bytes that addresses and distances of a descriptor count
 _MODE = {128: 1, 64: 2, 32: 3}  # of a descriptor, by the bytes of a line
 
 
@@ -19,10 +20,27 @@ def descriptor(e: SimtEmitter, side: Boxed, start: str, place: Linear) -> str:
     ISA, "Matrix descriptor format"): address, distance of the next unit of positions, distance of
     the next eight lines, pattern.
     """
-    unit = side.chunks.size * side.line if side.unit else 16
-    fixed = (unit >> 4) << 16 | (_LINES * side.line >> 4) << 32 | _MODE[side.line] << 62
-    byte = e.add(e.convert("extui", Val(start, "i32"), "i64"), place)
-    return e.bit_or(e.shift_right_unsigned(byte, 4), fixed).name
+    unit = side.chunks.size * side.line if side.unit else _UNIT
+    fixed = (unit // _UNIT) << 16 | (_LINES * side.line // _UNIT) << 32 | _MODE[side.line] << 62
+    low = _units_of(e, start, place.terms)
+    bits = fixed + place.constant // _UNIT
+    return e.add(low, Linear(bits - (bits >> 63 << 64))).name
+
+
+def _units_of(e: SimtEmitter, start: str, terms: Terms) -> Val:
+    """The address without its constant, in the units of descriptors, as an i64. It is the same in
+    all threads of a warp; matrices that lie a constant apart have it in common.
+    """
+    key = "descriptor", start, terms
+    known: Val | None = e.recall(key)
+    if known is None:
+        byte = Val(start, "i32")
+        if terms:
+            byte = e.add(byte, e.word(Linear(0, terms)))
+        units = e.uniform(e.shift_right_unsigned(byte, _UNIT.bit_length() - 1))
+        known = e.convert("extui", units, "i64")
+        e.remember(key, known)
+    return known
 
 
 def address(e: SimtEmitter, pointer: str) -> str:
