@@ -21,6 +21,7 @@ from rcompiler.errors import CompilerError, DeviceError
 TRIPLE = "nvptx64-nvidia-cuda"
 _ARCHITECTURE = re.compile(r"sm_(\d+)[af]?")
 _OLDEST = 70
+_VERSIONS = ((120, 87), (90, 86), (_OLDEST, 80))  # of PTX, from an architecture on
 _EXTERN = re.compile(r"^\s*\.extern\s+\.func\s+(?:\([^)]*\)\s*)?(\S+)", re.MULTILINE)
 _FUNCTION = re.compile(r"^[\w\s.]*\.func\s+(?:\([^)]*\)\s*)?([\w$]+)", re.MULTILINE)
 # Where a statement begins: inline assembly has several in a line.
@@ -139,7 +140,8 @@ def features(chip: str) -> str:
     `check_chip`.
 
     fence.acquire and fence.release need PTX 8.6 (CUDA 12.7); below, LLVM writes fence.acq_rel, and
-    that orders more.
+    that orders more. sm_120 needs PTX 8.7 (CUDA 12.8).
     """
     check_chip(chip)
-    return "+ptx86" if _number(chip) >= 90 else "+ptx80"
+    number = _number(chip)
+    return next(f"+ptx{version}" for first, version in _VERSIONS if number >= first)

@@ -25,10 +25,16 @@ MI210, and one of the two dies of MI250X: AMD CDNA 2 whitepaper and the boards' 
 matrices; L2 moves 32 x 128 bytes per cycle). MI300X: AMD CDNA 3 whitepaper and its datasheet (128
 FMAs per cycle and CU; L2 of 4 MiB for the 38 CUs of a die, 16 x 128 bytes per cycle; Infinity Cache
 17.2 TB/s). Their FMA latency is that of MI50. How many blocks fit: `residency`.
+B200: NVIDIA HGX B200 datasheet (dense rates of one GPU, 180 GB at 7.7 TB/s) and the Blackwell
+tuning guide (L2 of 126 MB); no datasheet has its 148 SMs at 1.965 GHz, which drivers report: 128
+FMAs of each per cycle give the 75 TFLOPS of the datasheet. RTX 5090: NVIDIA RTX Blackwell GPU
+architecture whitepaper (rates of matrices with sums in f32). Nothing of the two is measured: FMA
+latency is that of the others, and what L2 gives all SMs is an estimate.
 Matrix units, as far as products are written for them: `matrix_unit`. Their `share` of the peak is
 an estimate, four fifths for loops of such instructions; mma.sync has but 63 % of the peak of an
 H100 to begin with (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture",
-2024).
+2024). A B200 is taken to multiply by mma.sync what an H200 does in a cycle: a quarter of its peak,
+which is that of tcgen05, for which no code is made.
 An emulated GPU is four EUs of the real one of its architecture.
 """
 
@@ -231,6 +237,30 @@ GPUS = {
             matrix_units=wgmma_units(("f16", "bf16", "i8"), 0.8) + mma_units(_MULTIPLIED, 0.5),
             alone=(140.0, 62.0),
             costs=replace(_COSTS, hand_off_ns=520.0, barrier_ns=890.0, min_task_ns=1500.0),
+        ),
+        _gpu(
+            "b200",
+            "sm_100a",
+            148,
+            1.965,
+            warps_per_cycle=4,
+            shared=227 * _KIB,
+            l2=(126 * _MIB, 12000.0),
+            dram=(180 * 10**9, 7700.0),
+            matrix={"f16": 2250.0, "bf16": 2250.0, "tf32": 1125.0, "i8": 4500.0, "f8": 4500.0},
+            matrix_units=mma_units(_MULTIPLIED, 0.25),
+        ),
+        _gpu(
+            "rtx5090",
+            "sm_120a",
+            170,
+            2.407,
+            warps_per_cycle=4,
+            shared=99 * _KIB,
+            l2=(96 * _MIB, 6000.0),
+            dram=(32 * _GIB, 1792.0),
+            matrix={"f16": 209.5, "bf16": 209.5, "tf32": 104.8, "i8": 838.0, "f8": 419.0},
+            matrix_units=mma_units(_MULTIPLIED, 0.8),
         ),
     )
 }

@@ -461,8 +461,15 @@ class Device:
 
     @property
     def has_wgmma(self) -> bool:
-        """Whether there are TMA and wgmma, which no later architecture has."""
+        """Whether warpgroups multiply what TMA brings: wgmma, which no later architecture has. TMA
+        is there on later ones, too, but nothing else is written for boxes.
+        """
         return self.is_nvidia and self.level_name == "sm_90a"
+
+    @property
+    def has_tcgen05(self) -> bool:
+        """Whether the peak of matrices is that of tcgen05, for which no code is made."""
+        return self.compute_capability[0] == 10
 
     @property
     def matrix_elements(self) -> frozenset[str]:

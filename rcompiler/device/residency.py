@@ -54,6 +54,7 @@ def _nvidia(
     shared: int,
     block_shared: int,
     *,
+    warps: int = 64,
     blocks: int = 32,
     registers: int = 1 << 16,
     shared_unit: int = 128,
@@ -61,8 +62,8 @@ def _nvidia(
     cluster: int = 1,
 ) -> Residency:
     return Residency(
-        threads=2048,
-        warps=64,
+        threads=32 * warps,
+        warps=warps,
         blocks=blocks,
         registers=registers,
         shared=shared,
@@ -103,6 +104,8 @@ RESIDENCIES = {
     "sm_70": _nvidia(96 * _KIB, 96 * _KIB, shared_unit=256, reserved=0),
     "sm_80": _nvidia(164 * _KIB, 163 * _KIB),
     "sm_90a": _nvidia(228 * _KIB, 227 * _KIB, cluster=8),
+    "sm_100a": _nvidia(228 * _KIB, 227 * _KIB, cluster=8),
+    "sm_120a": _nvidia(100 * _KIB, 99 * _KIB, warps=48, blocks=24),
     "gfx906": _amd(256, 4, 10),
     "gfx90a": _amd(512, 8, 8),
     "gfx942": _amd(512, 8, 8),

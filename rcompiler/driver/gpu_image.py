@@ -37,6 +37,11 @@ from rcompiler.passes.schedule.program_ir import most_pinned, read_kernels
 from rcompiler.passes.vdevice_to_gpu import VdeviceToGpu, vendor_of
 from rcompiler.runtime.gpu.image import GpuImage, boxes_of
 
+_MMA = "mma.sync"
+_SLOW_UNITS = (
+    f"products are multiplied by {_MMA}, with a fraction of this GPU's peak: no code is made for "
+    "its tcgen05"
+)
 # The head of a function or global variable of a gpu.module.
 _SYMBOL = re.compile(r"^    ((?:llvm\.|func\.)[\w.]+) [^@]*@([\w$.]+)\(")
 
@@ -150,18 +155,21 @@ class GpuGeneration:
         text = joined(parts)
         check(text)
         code, chip = text.encode(), self._device.level_name
+        slow = [_SLOW_UNITS] if self._device.has_tcgen05 and _MMA in text else []
         if not machine_code:
-            return Made(code)
+            return Made(code, notes=slow)
         toolkit = toolkit_for(chip)
         if toolkit is None:
-            return Made(code, notes=[_ptx_only(chip)])
+            return Made(code, notes=[*slow, _ptx_only(chip)])
         begin("ptxas")
         cubin = assemble_parts(chip, parts, ENTRY, toolkit)
         kernel = cubin.kernel(ENTRY)
         spilled = {f.name: f.spill_stores for f in cubin.functions}
         tools = {"ptxas": cubin.assembler}
         notes = [f"ptxas {cubin.assembler}: {note}" for note in dict.fromkeys(cubin.notes)]
-        return Made(code, cubin.code, kernel.registers, kernel.shared_bytes, spilled, tools, notes)
+        return Made(
+            code, cubin.code, kernel.registers, kernel.shared_bytes, spilled, tools, slow + notes
+        )
 
     def _amd(self, main: ir.Module, machine_code: bool, begin: Callable[[str], None]) -> Made:
         begin("amdgcn")

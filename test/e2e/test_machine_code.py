@@ -81,7 +81,8 @@ def test_an_architecture_that_nobody_knows_is_said_not_to_be_known():
 
 @pytest.mark.parametrize("target", ["cuda:k80", "cuda:sm_37"])
 def test_an_architecture_without_acquire_is_refused(proto, target):
-    message = "no code can be made for sm_37: .* sm_70 and later have; .* sm_70, sm_80, sm_90a"
+    known = "sm_70, sm_80, sm_90a, sm_100a, sm_120a"
+    message = f"no code can be made for sm_37: .* sm_70 and later have; .* {known}"
     with pytest.raises(DeviceError, match=message):
         rcompiler.compile_onnx(proto, target=target)
 

@@ -222,6 +222,15 @@ FAULTS = (
         "global-race",
     ),
     Fault(
+        "codegen-ptx-of-an-older-version",
+        "codegen/ptx.py",
+        "_VERSIONS = ((120, 87), ",
+        "_VERSIONS = (",
+        "e2e/test_blackwell.py::test_code_for_blackwell_is_assembled[LSTM-cuda:rtx5090]",
+        "failure",
+        "8.6 does not support target",
+    ),
+    Fault(
         "codegen-link-table-of-addresses",
         "codegen/link.py",
         "slots_end = self.slots + 8 * (len(self.externals) + len(self.addresses))",

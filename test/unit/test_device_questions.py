@@ -100,6 +100,8 @@ def test_instructions_of_cpus(level, fma, scalef, broadcasts):
         ("v100", (7, 0), False, False, set()),  # its matrix units have another mma
         ("a100", (8, 0), True, False, {"f16", "bf16", "tf32", "i8"}),
         ("h200", (9, 0), True, True, {"f16", "bf16", "tf32", "i8"}),
+        ("b200", (10, 0), True, False, {"f16", "bf16", "tf32", "i8"}),
+        ("rtx5090", (12, 0), True, False, {"f16", "bf16", "tf32", "i8"}),
         ("mi300x", (0, 0), False, False, set()),  # has some that nothing is written for
     ],
 )
@@ -108,6 +110,7 @@ def test_instructions_of_gpus(name, capability, copies, wgmma, elements):
     assert device.compute_capability == capability
     assert (device.has_cp_async, device.has_wgmma) == (copies, wgmma)
     assert device.matrix_elements == elements
+    assert device.has_tcgen05 == (name == "b200")
     assert device.has_fma and device.broadcasts_loads and not device.has_scalef
 
 

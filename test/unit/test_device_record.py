@@ -259,6 +259,7 @@ def test_files_that_are_no_records(tmp_path):
 @pytest.mark.parametrize(
     ("name", "tflops"),
     [("k80", 4.37), ("mi50", 13.3), ("v100", 15.7), ("a100", 19.5), ("h200", 66.9)]
+    + [("b200", 75), ("rtx5090", 104.8)]
     + [("mi210", 22.6), ("mi250x", 47.9 / 2), ("mi300x", 163.4)],
 )
 def test_gpus_reach_their_published_peak(name, tflops):
@@ -278,6 +279,10 @@ def test_gpus_reach_their_published_peak(name, tflops):
         "cuda:a100": "a100",
         "cuda:sm_80": "a100",
         "cuda:sm_90a": "h200",
+        "cuda:b200": "b200",
+        "cuda:sm_100a": "b200",
+        "cuda:rtx5090": "rtx5090",
+        "cuda:sm_120a": "rtx5090",
         "cuda:emulated": "emulated",
         "cuda:emulated-sm_90a": "emulated-sm_90a",
         "rocm:gfx90a": "mi210",

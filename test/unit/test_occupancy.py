@@ -29,6 +29,12 @@ from rcompiler.errors import DeviceError
         ("h200", (1024, 65), 0, "registers"),  # 72 registers for 1024 threads are no block's
         ("h200", (1025, 16), 0, "threads of a block"),
         ("h200", (128, 256), 0, "registers"),  # no thread has so many
+        ("b200", (128, 32, 227 << 10), 1, "shared memory"),
+        # 48 warps / 8, and 24 blocks
+        ("rtx5090", (256, 32), 6, "warps"),
+        ("rtx5090", (32, 16), 24, "blocks"),
+        ("rtx5090", (256, 255, 99 << 10), 1, "registers"),
+        ("rtx5090", (256, 32, (99 << 10) + 1), 0, "shared memory"),
         # a warp of 33 threads is two
         ("a100", (33, 32), 32, "blocks"),
         ("a100", (96, 32), 21, "warps"),  # 64 / 3
