@@ -16,7 +16,6 @@ ends and starts only grow, as those of the values that one line of a loop writes
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,10 +61,18 @@ class LiveConflicts:
         members = np.concatenate([clocks, none])[self._members]  # (groups, GROUP, 2, eus)
         self._clocks = np.ascontiguousarray(members.transpose(2, 3, 0, 1))
         self._least, self._most = self._clocks.min(axis=3), self._clocks.max(axis=3)
-        self.of = lru_cache(_KEPT)(self._of)
+        self._answers: dict[int, Conflicts] = {}
 
-    def _of(self, block: int) -> Conflicts:
+    def of(self, block: int) -> Conflicts:
         """What is in conflict with a block; it may be among its groups itself."""
+        found = self._answers.get(block)
+        if found is None:
+            if len(self._answers) >= _KEPT:
+                self._answers.clear()
+            found = self._answers[block] = self._asked(block)
+        return found
+
+    def _asked(self, block: int) -> Conflicts:
         limit = self._limits[block][:, :, None]
         near = (self._most > limit).any(axis=1).all(axis=0)
         whole = (self._least > limit).any(axis=1).all(axis=0)
