@@ -128,8 +128,9 @@ def _apart(placement: Placement, use: LiveRanges) -> Iterator[LiveRanges]:
         if len(some) > 1:
             some.sort()
             names = [use.names[k] for k in some.tolist()]
-            rest = (use.ends, use.starts, use.first, use.last)
-            yield LiveRanges(names, *(each[some] for each in rest))
+            yield LiveRanges(
+                names, use.ends[some], use.starts[some], use.first[some], use.last[some]
+            )
 
 
 class _Occupants:
