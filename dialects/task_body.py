@@ -12,8 +12,18 @@ MEMORY = "bufferization.alloc_tensor"
 VECTOR_DIM = "rtask.vector_dim"
 """Of MEMORY: the dim of it that vectors go along, where that is not the kernel's `vector_dim`."""
 
-PUT = ("tensor.insert_slice", "vector.transfer_write")
+PUT = ("tensor.insert_slice", "tensor.parallel_insert_slice", "vector.transfer_write")
 """Ops that put a tile into a tensor, their operand 1."""
+
+THREADS = "scf.forall"
+"""What the threads of a block share in, see `roller-tile-threads`; of tensors it carries, each of
+its points puts other tiles into them."""
+
+IN_PARALLEL = "scf.forall.in_parallel"
+"""The end of the body of THREADS, where the tiles are put."""
+
+IN_FLIGHT = "rtask.in_flight"
+"""Of THREADS: how many elements a thread has read before it stores the first of them."""
 
 LOOP = "scf.for"
 """What carries tensors, its operands from the third on, that tiles are put into in each turn."""
@@ -54,6 +64,16 @@ def _note_stores(
                 if init in memory:
                     memory.update((argument, result))
             _note_stores(inner, memory, found, own=own)
+        elif op.name == THREADS:
+            inner = op.regions[0].blocks[0]
+            shared = list(op.operands)[-len(op.results) :]
+            carried = zip(shared, list(inner.arguments)[-len(shared) :], op.results, strict=True)
+            for init, argument, result in carried:
+                if init in memory:
+                    memory.update((argument, result))
+            _note_stores(inner, memory, found, own=own)
+        elif op.name == IN_PARALLEL:
+            _note_stores(op.regions[0].blocks[0], memory, found, own=own)
         elif op.name == "scf.if":
             for region in op.regions:
                 _note_stores(region.blocks[0], memory, found, own=own)

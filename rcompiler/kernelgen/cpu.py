@@ -21,6 +21,7 @@ from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.slabs import Slabs
 from rcompiler.kernelgen.slabs_abreast import write_abreast
 from rcompiler.kernelgen.target import Meeting
+from rcompiler.kernelgen.task import TaskEvaluator, TaskWriter
 from rcompiler.kernelgen.tile import VectorTileWriter
 from rcompiler.kernelgen.tile_shapes import with_shapes
 from rcompiler.kernelgen.tiling import Range, Tiling
@@ -111,6 +112,12 @@ class CpuTarget:
     def write_slabs(self, slabs: Slabs, ranges: Sequence[Range]) -> None:
         """As `write_abreast`."""
         write_abreast(slabs, ranges)
+
+    def task_writer(
+        self, kernel: ir.Operation, outputs: Sequence[Buffer], operands: Sequence[Buffer]
+    ) -> TaskWriter:
+        """As `Target.task_writer`."""
+        return TaskWriter(kernel, TaskEvaluator(self.evaluator.emitter, {}), outputs, operands)
 
     def tile_writer(self, name: str, tiling: Tiling) -> VectorTileWriter:
         """As `Target.tile_writer`; raises CompilerError as `VectorTileWriter` does."""

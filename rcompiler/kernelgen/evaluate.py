@@ -63,6 +63,9 @@ class Evaluator:
         self.prefetcher = Prefetcher(emitter)
         self._shuffles = shuffles
 
+    point = 0
+    """Which of several points of a forall is computed: equal values differ from point to point."""
+
     def op_of(self, value: ir.Value) -> ir.Operation | None:
         """As `defining`, which is asked once."""
         if value not in self._definitions:
@@ -107,7 +110,7 @@ class Evaluator:
         """
         if lanes and not lanes_differ(at):
             lanes = 0
-        key = ("read", value, tuple(at), lanes)
+        key = ("read", self.point, value, tuple(at), lanes)
         return self.emitter.once(key, self._read, value, at, lanes)
 
     def _read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
@@ -220,7 +223,14 @@ class Evaluator:
         Remembered by the dims that the operand depends on: the positions of a register tile share
         most operands.
         """
-        key = ("operand", generic.op, k, lanes, *[dims[d] for d in generic.operand_dims[k]])
+        key = (
+            "operand",
+            self.point,
+            generic.op,
+            k,
+            lanes,
+            *[dims[d] for d in generic.operand_dims[k]],
+        )
         return self.emitter.once(key, self._operand, generic, k, dims, lanes)
 
     def _operand(self, generic: Generic, k: int, dims: list[Linear], lanes: int) -> Val:

@@ -19,7 +19,6 @@ from rcompiler.kernelgen.sequential import SequentialWriter, has_plain_loops
 from rcompiler.kernelgen.slabs import Slabs
 from rcompiler.kernelgen.stages import Stage, computed_together, stages_of, walked_dims
 from rcompiler.kernelgen.target import Target
-from rcompiler.kernelgen.task import TaskWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.generic import generics_of
@@ -103,7 +102,9 @@ class KernelWriter:
     def _runner(self, outputs: list[Buffer], slabs: Slabs | None) -> Callable[[Linear], None]:
         """What writes the task of a number."""
         if is_task_body(self._block):
-            return TaskWriter(self._kernel, self._e, outputs, list(self._buffers.values())).write
+            self._place_pinned(outputs)
+            operands = list(self._buffers.values())
+            return self._target.task_writer(self._kernel, outputs, operands).write
         self._tiles = self._target.tile_writer(self._name, self._tiling)
         if all(points == 1 for points in self._tiling.grid):
             return lambda number: self._tile([Linear()] * len(self._tiling.grid), outputs, slabs)
@@ -136,7 +137,7 @@ class KernelWriter:
 
     def _place_pinned(self, outputs: list[Buffer]) -> None:
         """Of pinned tensors the boxes of the run are there, and nothing else."""
-        arguments = list(self._block.arguments)
+        arguments = operands_of(self._block, len(outputs))
         first = self._grid_position(Linear.of("%first")) if self._pinned else []
         for number, box in self._pinned.items():
             start = tuple(

@@ -17,6 +17,7 @@ from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.slabs import Slabs
 from rcompiler.kernelgen.stages import Stage
+from rcompiler.kernelgen.task import TaskWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.pieces import Piece
@@ -106,6 +107,14 @@ class Target(Protocol):
 
     def write_slabs(self, slabs: Slabs, ranges: Sequence[Range]) -> None:
         """Write iterations that do not depend on each other: of each loop those of a range."""
+
+    def task_writer(
+        self, kernel: ir.Operation, outputs: Sequence[Buffer], operands: Sequence[Buffer]
+    ) -> TaskWriter:
+        """What writes the tasks of a kernel whose body is that of one.
+
+        Raises CompilerError for a body that tasks of the unit cannot have.
+        """
 
     def tile_writer(self, name: str, tiling: Tiling) -> TileWriter:
         """What writes the tiles of the results, or of a stage.

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch_mlir import ir
 
-from rcompiler.dialects.task_body import MEMORY, VECTOR_DIM, stores_in
+from rcompiler.dialects.task_body import MEMORY, PUT, THREADS, VECTOR_DIM, stores_in
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.buffer import Buffer, in_workspace
 from rcompiler.kernelgen.emitter import Emitter
@@ -66,8 +67,9 @@ class _Slice:
 class TaskEvaluator(Evaluator):
     """Reads elements of tiles: slices are where the loops around them are."""
 
-    def __init__(self, emitter: Emitter, buffers: dict[ir.Value, Buffer]) -> None:
-        super().__init__(emitter, buffers)
+    def __init__(self, emitter: Emitter, buffers: dict[ir.Value, Buffer], **how: Any) -> None:
+        """how: as the evaluator below has it."""
+        super().__init__(emitter, buffers, **how)
         self._positions: dict[ir.Value, Linear] = {}
         self._depths: dict[ir.Block, int] = {}
         self._slices: dict[ir.Value, _Slice | None] = {}
@@ -114,7 +116,7 @@ class TaskEvaluator(Evaluator):
 
     def offsets(self, op: ir.Operation) -> list[Linear]:
         """The offsets of a slice."""
-        front = 2 if op.name == "tensor.insert_slice" else 1
+        front = 2 if op.name in PUT else 1
         dynamic = iter(list(op.operands)[front:])
         return [
             self.position_of(next(dynamic)) if n == DYNAMIC else Linear(n)
@@ -169,9 +171,15 @@ class TaskEvaluator(Evaluator):
 class TaskWriter:
     """Writes the tasks of one kernel: of each, the loops of its body and what they store."""
 
-    def __init__(self, kernel: ir.Operation, emitter: Emitter, outputs: Sequence[Buffer],
-                 operands: Sequence[Buffer]) -> None:  # fmt: skip
-        """`operands`, `outputs`: the memory of the operands and of the results.
+    def __init__(
+        self,
+        kernel: ir.Operation,
+        evaluator: TaskEvaluator,
+        outputs: Sequence[Buffer],
+        operands: Sequence[Buffer],
+    ) -> None:
+        """evaluator: one of its own; `operands`, `outputs`: the memory of the operands and of the
+        results.
 
         Raises CompilerError for a body that puts tiles over what is still read.
         """
@@ -179,11 +187,11 @@ class TaskWriter:
         self._name = ir.StringAttr(kernel.attributes["sym_name"]).value
         self._stores = stores_in(self._block)  # other insertions are computed where they are read
         check_overwritten(self._block, self._stores, self._name)
-        self._e = emitter
+        self._e, self._evaluator = evaluator.emitter, evaluator
         arguments = list(self._block.arguments)
         self._task = arguments.pop()
-        self._buffers = dict(zip(arguments, [*operands, *outputs], strict=True))
-        self._evaluator = TaskEvaluator(emitter, self._buffers)
+        self._buffers = evaluator.buffers
+        self._buffers.update(zip(arguments, [*operands, *outputs], strict=True))
         self._vectors = TaskVectors(self._evaluator)
         self._tiling = replace(Tiling.of(kernel), reduction_tile=None)
         self._written: set[ir.Operation] = set()
@@ -213,12 +221,14 @@ class TaskWriter:
         for op in ops:
             if op.name == "scf.for":
                 self._loop(op)
+            elif op.name == THREADS:
+                self.share_out(op)
             elif op.name == "scf.if":
                 self._branch(op)
             elif op.name == "tensor.insert_slice":
                 if op in self._stores and op not in self._written:
                     same = boxes.of(op)
-                    self._store([o for o in same if o == op or self._may_join(o, op)])
+                    self.store([o for o in same if o == op or self._may_join(o, op)])
             elif op.name == "vector.transfer_write":
                 self._store_vector(op)
             elif op.name in _LIMITS or self._is_of_grid(op):
@@ -253,6 +263,13 @@ class TaskWriter:
         values = self._turns(op, bounds, starts, turn)
         for number, value in zip(numbers, values, strict=True):
             self._vectors.put(op.results[number], value)
+
+    def share_out(self, op: ir.Operation) -> None:
+        """What threads do side by side. Raises CompilerError: a core has one."""
+        raise CompilerError(
+            f"{op.location}: the threads of a block share in this task, and a core has one; make "
+            "its body with rc-tile-kernels"
+        )
 
     def _turns(
         self,
@@ -358,7 +375,7 @@ class TaskWriter:
             pending += made.operands
         return True
 
-    def _store(self, ops: list[ir.Operation]) -> None:
+    def store(self, ops: list[ir.Operation]) -> None:
         """The register tiles that some insertions at the same place put into tensors."""
         self._written.update(ops)
         offsets = self._evaluator.offsets(ops[0])

@@ -28,7 +28,6 @@ from torch_mlir.dialects import tensor
 
 from rcompiler.dialects import rtask
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.roots import ops_below
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.patterns import walk
 from rcompiler.passes.tiles.body import (
@@ -42,6 +41,7 @@ from rcompiler.passes.tiles.body import (
 from rcompiler.passes.tiles.box import Box, insert, memory, sizes_of, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.nest import Nest, periods
+from rcompiler.passes.tiles.register_groups import forget_order, reduces, together
 from rcompiler.passes.tiles.sources import Sources
 from rcompiler.passes.tiles.tile_generic import PATTERNS
 
@@ -67,10 +67,10 @@ def _tile_kernel(kernel: rtask.KernelOp, rewriter: rewrite.PatternRewriter) -> b
     def tile_stage(stage: rtask.StageOp, rewriter: rewrite.PatternRewriter) -> None:
         with rewriter.ip, stage.location:
             _tile_stage(sources, stage.operation)
-        _forget_order(stage.operation)
+        forget_order(stage.operation)
 
     walk(op, {rtask.StageOp: tile_stage})
-    groups = {group[-1].result: group for group in _together(sources, insertions)}
+    groups = {group[-1].result: group for group in together(sources, insertions)}
 
     def tile_results(last: tensor.InsertSliceOp, rewriter: rewrite.PatternRewriter) -> bool | None:
         group = groups.get(last.result)
@@ -84,33 +84,8 @@ def _tile_kernel(kernel: rtask.KernelOp, rewriter: rewrite.PatternRewriter) -> b
 
     walk(op, {tensor.InsertSliceOp: tile_results})
     erase_unused(ops_in(block))
-    _forget_order(op)  # the loops say it now
+    forget_order(op)  # the loops say it now
     return None
-
-
-def _forget_order(op: ir.Operation) -> None:
-    if "order" in op.attributes:
-        del op.attributes["order"]
-
-
-def _together(sources: Sources, ops: list[ir.Operation]) -> list[list[ir.Operation]]:
-    """The insertions in groups: those of several results in the same box of each are made in the
-    same loops.
-    """
-    groups: list[list[ir.Operation]] = []
-    for op in ops:
-        first = groups[-1][0] if groups else None
-        if first is not None and op.block == first.block and _other_result(op, groups[-1]):
-            if sources.box_of(op) == sources.box_of(first):
-                groups[-1].append(op)
-                continue
-        groups.append([op])
-    return groups
-
-
-def _other_result(op: ir.Operation, before: list[ir.Operation]) -> bool:
-    """Whether an insertion is into another tensor than those before."""
-    return all(op.operands[1] != other.result for other in before)
 
 
 def _tile_results(sources: Sources, ops: list[ir.Operation], kernel: ir.Operation) -> Values:
@@ -124,7 +99,7 @@ def _tile_results(sources: Sources, ops: list[ir.Operation], kernel: ir.Operatio
         place = box.within(where)
         return [insert(t, o, place, indices) for t, o in zip(made, outs, strict=True)]
 
-    sums = any(_reduces(sources, tile) for tile in tiles)
+    sums = any(reduces(sources, tile) for tile in tiles)
     each = [periods(sources, tile, where.rank) for tile in tiles]
     apart = [math.lcm(*dims) for dims in zip(*each, strict=True)]
     nest = Nest.of(kernel, indices, where.offsets, sums=sums, periods=apart)
@@ -145,13 +120,6 @@ def _tile_stage(sources: Sources, op: ir.Operation) -> None:
 
     zeros = [Linear()] * len(sizes)
     apart = periods(sources, tile, len(sizes))
-    nest = Nest.of(op, indices, zeros, sums=_reduces(sources, tile), periods=apart)
+    nest = Nest.of(op, indices, zeros, sums=reduces(sources, tile), periods=apart)
     whole = Box.dense(zeros, sizes)
     op.operands[0] = nest.over(nest.tiling.nested(len(sizes)), whole, [into], leaf)[0]
-
-
-def _reduces(sources: Sources, value: ir.Value) -> bool:
-    """Whether an op below a tile reduces, behind the stages in front of it."""
-    return any(
-        op.name == "linalg.generic" and sources.of(op).accumulates for op in ops_below(value)
-    )

@@ -51,23 +51,32 @@ from rcompiler.passes.tiles.body import (
 from rcompiler.passes.tiles.box import Box, extract, insert, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.sources import Sources
+from rcompiler.passes.tiles.thread_nest import is_by_threads
 from rcompiler.passes.tiles.tile_generic import PATTERNS, tile_fill_of
 
 
 @dataclass(frozen=True)
 class RollerTileTasks(Pass):
-    """Make the body of every rKernel that of one rTask."""
+    """Make the body of every rKernel that of one rTask.
+
+    Attributes:
+        by_threads: only of those whose threads each make what they store, see `is_by_threads`.
+    """
+
+    by_threads: bool = False
 
     def run(self, module: ir.Operation) -> None:
-        walk(module, {rtask.KernelOp: _tile})
+        def tile(kernel: rtask.KernelOp, rewriter: rewrite.PatternRewriter) -> bool | None:
+            """The body of one task in place of that of the whole operator."""
+            op = kernel.operation
+            if kernel.kind.value in UNTILED or is_tiled(op):
+                return True
+            if self.by_threads and not is_by_threads(op):
+                return True
+            _TaskBody(op).write()
+            return None
 
-
-def _tile(kernel: rtask.KernelOp, rewriter: rewrite.PatternRewriter) -> bool | None:
-    """The body of one task in place of that of the whole operator."""
-    if kernel.kind.value in UNTILED or is_tiled(kernel.operation):
-        return True
-    _TaskBody(kernel.operation).write()
-    return None
+        walk(module, {rtask.KernelOp: tile})
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from turns import in_turn, turn_of
 import rcompiler
 from rcompiler.driver import isolate
 from rcompiler.pipelines.rc_tile_kernels import RcTileKernels
+from rcompiler.pipelines.rc_tile_threads import RcTileThreads
 from rcompiler.tools import models
 from rcompiler.tools._reference import compare, reference
 
@@ -119,6 +120,17 @@ def test_a_damaged_map_is_found(name, monkeypatch):
 def test_kernels_of_a_network(name):
     model = models.build(name, **SMALL[name])
     made = s3_of(model)
+    feeds = feeds_of(made.inputs)
+    _, expected = reference(model, feeds)
+    for found, wanted in zip(made(*feeds.values()), expected, strict=True):
+        assert compare(found, wanted).right
+
+
+@pytest.mark.parametrize("name", turn_of(SMALL, 4))
+def test_kernels_that_the_threads_of_a_block_share_in(name):
+    """All points of a forall in some order: no two put a tile over the same element."""
+    model = models.build(name, **SMALL[name])
+    made = s3_of(model, target="cuda:h200", then=(RcTileThreads(),))
     feeds = feeds_of(made.inputs)
     _, expected = reference(model, feeds)
     for found, wanted in zip(made(*feeds.values()), expected, strict=True):

@@ -11,10 +11,15 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.codegen.ptx import ptx
+from rcompiler.device.target import find_device
 from rcompiler.emulator.driver import EmulatedDriver
 from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.simt.target import SimtFeatures, SimtTarget
 from rcompiler.passes._pipeline_text import runner
+from rcompiler.passes.roller_tidy_tasks import RollerTidyTasks
+from rcompiler.passes.roller_tile_tasks import RollerTileTasks
+from rcompiler.passes.roller_tile_threads import RollerTileThreads
+from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
 
 UNITS = frozenset(("f16", "bf16", "tf32"))
 PRECISIONS = ("f32", "tf32", "f16", "bf16")
@@ -64,6 +69,7 @@ class GpuKernel:
         context = dialects.load(ir.Context())
         with context, ir.Location.unknown():
             module = ir.Module.parse(rkernel(body, results, inputs, outputs, tile, kind))
+            _tiling(features.block.threads)(module)
             kernel = module.body.operations[0].operation
             target = SimtTarget(kernel, features)
             self.source, _ = KernelWriter(kernel, target).write()
@@ -103,6 +109,13 @@ class GpuKernel:
             size = math.prod(shape) * np.dtype(_dtype(dtype)).itemsize
             found.append(driver.read(at, size).view(_dtype(dtype)).reshape(shape))
         return found
+
+
+def _tiling(threads: int):
+    """What makes the body of one task of a kernel whose threads each make what they store."""
+    attach = VdeviceAttachDevice(find_device("cuda:sm_80"), "f32", "cuda:sm_80")
+    passes = [attach, RollerTileTasks(by_threads=True), RollerTileThreads(threads)]
+    return runner([*passes, RollerTidyTasks()], ir.Context.current, verify=False)
 
 
 @cache

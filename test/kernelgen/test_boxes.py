@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rcompiler.kernelgen.tiling import lane_cover, step_cover
+from rcompiler.kernelgen.tiling import lane_cover
+from rcompiler.roller.thread_tiles import step_cover
 
 
 @given(st.integers(0, 300), st.sampled_from([1, 2, 4, 8, 16]))

@@ -20,6 +20,11 @@ FAULTS = (
         "proof", "is written",
     ),
     Fault(
+        "roller-tile-threads", "passes/tiles/thread_nest.py",
+        "start += size * count", "start += size",
+        "passes/roller-tile-threads.mlir", "text", "error",
+    ),
+    Fault(
         "roller-tidy-tasks", "passes/roller_tidy_tasks.py",
         "if is_tiled(op):", "if op:",
         "passes/roller-tidy-tasks.mlir", "text", "error",

@@ -51,3 +51,52 @@
     order = array<i64: 0>, reads = [[array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 32>, registers = 1 : i64,
     source = "test", sym_name = "k", tasks = 1 : i64, tile = array<i64: 65536>, vector_dim = 0 : i64,
     writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// The body of one task that does not say which thread does what.
+// expected-error@+1 {{does not say which thread makes which part of a tile; run roller-tile-threads}}
+"rtask.kernel"() ({
+^bb0(%x: tensor<8xf32>, %out: tensor<8xf32>, %task: index):
+  %r = tensor.insert_slice %x into %out[0] [8] [1] : tensor<8xf32> into tensor<8xf32>
+  "rtask.yield"(%r) : (tensor<8xf32>) -> ()
+}) {estimated_ns = 1.0, grid = array<i64: 1>, kind = "movement", lanes = 8 : i64, on_chip_bytes = 0 : i64,
+    reads = [[array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 8>, registers = 1 : i64, source = "by hand",
+    sym_name = "copied", tasks = 1 : i64, tile = array<i64: 8>, vector_dim = 0 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// A forall of more lanes than a group has threads.
+// expected-error@+1 {{the last dim of a forall counts the lanes of a group, of which there are 4}}
+"rtask.kernel"() ({
+^bb0(%x: tensor<8xf32>, %out: tensor<8xf32>, %task: index):
+  %r = scf.forall (%l) in (8) shared_outs(%o = %out) -> (tensor<8xf32>) {
+    %s = tensor.extract_slice %x[%l] [1] [1] : tensor<8xf32> to tensor<1xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %s into %o[%l] [1] [1] : tensor<1xf32> into tensor<8xf32>
+    }
+  } {mapping = [#gpu.thread<linear_dim_0>]}
+  "rtask.yield"(%r) : (tensor<8xf32>) -> ()
+}) {estimated_ns = 1.0, grid = array<i64: 1>, kind = "movement", lanes = 4 : i64, on_chip_bytes = 0 : i64,
+    reads = [[array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 8>, registers = 1 : i64, source = "by hand",
+    sym_name = "copied", tasks = 1 : i64, tile = array<i64: 8>, vector_dim = 0 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// Threads by two axes are another order of their numbers.
+// expected-error@+1 {{threads share in a forall from 0 in steps of 1 whose mapping is [#gpu.thread<linear_dim_0>]}}
+"rtask.kernel"() ({
+^bb0(%x: tensor<8xf32>, %out: tensor<8xf32>, %task: index):
+  %r = scf.forall (%l) in (8) shared_outs(%o = %out) -> (tensor<8xf32>) {
+    %s = tensor.extract_slice %x[%l] [1] [1] : tensor<8xf32> to tensor<1xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %s into %o[%l] [1] [1] : tensor<1xf32> into tensor<8xf32>
+    }
+  } {mapping = [#gpu.thread<x>]}
+  "rtask.yield"(%r) : (tensor<8xf32>) -> ()
+}) {estimated_ns = 1.0, grid = array<i64: 1>, kind = "movement", lanes = 8 : i64, on_chip_bytes = 0 : i64,
+    reads = [[array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 8>, registers = 1 : i64, source = "by hand",
+    sym_name = "copied", tasks = 1 : i64, tile = array<i64: 8>, vector_dim = 0 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()

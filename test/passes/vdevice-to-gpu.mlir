@@ -689,3 +689,43 @@
     order = array<i64: 0, 1>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 32>, registers = 1 : i64,
     source = "test", sym_name = "k_byte_boxes", tasks = 1 : i64, tile = array<i64: 16, 32>, vector_dim = 1 : i64,
     writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// A body that the threads of a block share in: the lanes of the forall are threads of a group, and 16 groups of 16 take
+// its rows in turn. The 5 lanes of the second one are a guard of what is stored.
+// CHECK-LABEL: func.func private @shared
+// CHECK:       %[[LANE:.*]] = arith.remui %{{.*}}, %{{.*}} : i64
+// CHECK:       scf.for
+// CHECK:         arith.negf
+// CHECK:         llvm.store
+// CHECK:       arith.minsi %[[LANE]]
+// CHECK:       %[[THERE:.*]] = arith.cmpi slt, %[[LANE]]
+// CHECK:       scf.if %[[THERE]]
+// CHECK:         llvm.store
+"rtask.kernel"() ({
+^bb0(%x: tensor<64x21xf32>, %out: tensor<64x21xf32>, %task: index):
+  %e = tensor.empty() : tensor<1x1xf32>
+  %a = scf.forall (%i, %l) in (64, 16) shared_outs(%o = %out) -> (tensor<64x21xf32>) {
+    %s = tensor.extract_slice %x[%i, %l] [1, 1] [1, 1] : tensor<64x21xf32> to tensor<1x1xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%s : tensor<1x1xf32>) outs(%e : tensor<1x1xf32>) {
+    ^bb0(%u: f32, %v: f32):
+      %w = arith.negf %u : f32
+      linalg.yield %w : f32
+    } -> tensor<1x1xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %y into %o[%i, %l] [1, 1] [1, 1] : tensor<1x1xf32> into tensor<64x21xf32>
+    }
+  } {mapping = [#gpu.thread<linear_dim_1>, #gpu.thread<linear_dim_0>]}
+  %b = scf.forall (%i, %l) in (64, 5) shared_outs(%o = %a) -> (tensor<64x21xf32>) {
+    %j = affine.apply affine_map<(d) -> (d + 16)>(%l)
+    %s = tensor.extract_slice %x[%i, %j] [1, 1] [1, 1] : tensor<64x21xf32> to tensor<1x1xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %s into %o[%i, %j] [1, 1] [1, 1] : tensor<1x1xf32> into tensor<64x21xf32>
+    }
+  } {mapping = [#gpu.thread<linear_dim_1>, #gpu.thread<linear_dim_0>]}
+  "rtask.yield"(%b) : (tensor<64x21xf32>) -> ()
+}) {estimated_ns = 1.0, grid = array<i64: 1, 1>, kind = "elementwise", lanes = 16 : i64, on_chip_bytes = 0 : i64,
+    reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 16>, registers = 1 : i64,
+    source = "by hand", sym_name = "shared", tasks = 1 : i64, tile = array<i64: 64, 21>, vector_dim = 1 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()

@@ -9,4 +9,4 @@
 // CHECK:         scf.for
 // CHECK:           linalg.generic {{.*}}"reduction"{{.*}} outs(%{{.*}} : tensor<4x16xf32>)
 // CHECK:           tensor.insert_slice
-// LIST:        roller-tile-tasks,roller-tile-reductions,roller-tile-registers,roller-tidy-tasks
+// LIST:        roller-tile-tasks{by-threads=false},roller-tile-reductions,roller-tile-registers,roller-tidy-tasks

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
 
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.evaluate import Evaluator
-from rcompiler.kernelgen.lane_sums import vector_reducer
+from rcompiler.kernelgen.reader import Reader
+from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.simt.emitter import ACCESS, GLOBAL, SimtEmitter
 from rcompiler.kernelgen.simt.operand import Side
-from rcompiler.kernelgen.simt.reduction import warp_reducer
 from rcompiler.kernelgen.simt.runs import Accepted, run_width
 from rcompiler.kernelgen.simt.source import Place, Reading, peeled, split_run
 from rcompiler.linalg.affine import LANE, Linear
@@ -26,12 +25,15 @@ class SimtEvaluator(Evaluator):
     """Reads tensor elements for one thread."""
 
     def __init__(
-        self, emitter: SimtEmitter, buffers: dict[ir.Value, Buffer], *, alone: bool
+        self,
+        emitter: SimtEmitter,
+        buffers: dict[ir.Value, Buffer],
+        *,
+        new_reducer: Callable[[Reader], Reducer],
     ) -> None:
-        """alone: one thread runs the body, so none can share in its sums. Rows in a memory of each
-        thread would be slower than to compute their values again.
+        """new_reducer: as of `Evaluator`. Rows in a memory of each thread would be slower than to
+        compute their values again.
         """
-        new_reducer = vector_reducer if alone else partial(warp_reducer, emitter=emitter)
         super().__init__(emitter, buffers, new_reducer, keeps_rows=False, shuffles=False)
 
     def split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:

@@ -12,21 +12,27 @@ from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.elements import Elements, Source
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
-from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, halved
-from rcompiler.kernelgen.tiling import Range, Tiling, step_cover
+from rcompiler.kernelgen.simt.turns import coordinates, in_turns
+from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
+from rcompiler.roller.thread_tiles import (
+    IN_FLIGHT,
+    for_all_groups,
+    lanes_of,
+    most_of_thread,
+    step_cover,
+)
 
-_IN_FLIGHT = 16  # elements that a thread reads, and keeps in registers, before it stores the first
-_SUMS_IN_FLIGHT = 8  # where it keeps sums of all its elements as well
+_SUMS_IN_FLIGHT = 8  # elements that are read before the first is stored, where all sums are kept
 
 
 def for_threads(tiling: Tiling, width: int) -> Tiling:
     """A tiling for groups of `width` threads. A thread's sums stay in its registers, and every
     thread reads what it needs: cutting the reduction would only store the sums in between.
     """
-    lanes = min(max(tiling.lanes, 1), width) if tiling.vector_dim >= 0 else 1
-    registers = tuple(halved(tiling.register_tile, tiling.vector_dim, lanes, MOST_SUMS * lanes))
+    lanes = lanes_of(tiling.vector_dim, tiling.lanes, width)
+    registers = most_of_thread(tiling.register_tile, tiling.vector_dim, lanes)
     return replace(tiling, reduction_tile=None, lanes=lanes, register_tile=registers)
 
 
@@ -34,13 +40,10 @@ def for_groups(tiling: Tiling, ranges: Sequence[Range], groups: int) -> Tiling:
     """A tiling of a box with register tiles so small that no group is idle while another has more
     than one.
     """
-    extents = [span.extent or 0 for span in ranges]
-    if not all(extents) or len(extents) != len(tiling.register_tile):
-        return tiling
     lanes = tiling.lanes if tiling.vector_dim >= 0 else 1
-    sizes = list(map(min, tiling.register_tile, extents))
-    share = max(math.prod(extents) // groups, lanes)
-    return replace(tiling, register_tile=tuple(halved(sizes, tiling.vector_dim, lanes, share)))
+    extents = [span.extent for span in ranges]
+    own = for_all_groups(tiling.register_tile, tiling.vector_dim, lanes, extents, groups)
+    return replace(tiling, register_tile=own)
 
 
 @dataclass(frozen=True)
@@ -105,43 +108,20 @@ class GroupTiles:
 
     def _share_out(self, parts: dict[int, _Steps]) -> None:
         """All combinations of the steps of each dim; the last dim of `parts` changes fastest."""
-        e = self.emitter
         sizes = [parts[d].size for d in range(len(parts))]
-        total = self._product([part.count for part in parts.values()])
+        counts = [part.count for part in parts.values()]
 
-        def place(number: Linear) -> list[Linear]:
-            if total.is_constant:
-                e.ranges.update((symbol, total.constant) for symbol, _ in number.terms)
-            at = [Linear()] * len(parts)
-            for d, part in reversed(parts.items()):
-                number, position = self._divide(number, part.count)
-                at[d] = position * part.size + part.start
-            return at
+        def tiles(numbers: list[Linear]) -> None:
+            bases = []
+            for number in numbers:
+                at = [Linear()] * len(parts)
+                places = coordinates(self.evaluator, number, counts)
+                for (d, part), position in zip(parts.items(), places, strict=True):
+                    at[d] = position * part.size + part.start
+                bases.append(at)
+            self._register_tiles(bases, sizes)
 
-        def tile(number: Linear, _: list[Val]) -> None:
-            guard = e.guard
-            if idle:
-                e.guard = e.depth
-            self._register_tiles([place(number)], sizes)
-            e.guard = guard
-
-        def tiles(number: Linear, _: list[Val]) -> None:
-            several = [place(number + k * e.groups) for k in range(together)]
-            self._register_tiles(several, sizes)
-
-        # What all groups load in front of the loop, the one that has the element may have stored.
-        idle = e.in_place and not (total.is_constant and total.constant >= e.groups)
-        first = e.next_group(total.constant if total.is_constant else e.groups)
-        together = self._together(sizes)
-        turns = total.constant // (e.groups * together) if total.is_constant else 0
-        if together > 1 and turns:
-            done = Linear(turns * e.groups * together)
-            e.loop(first, done, e.groups * together, [], tiles)
-            first = first + done
-        else:
-            turns = 0
-        if not total.is_constant or total.constant > turns * e.groups * together:
-            e.loop(first, total, e.groups, [], tile)
+        in_turns(self.emitter, counts, self._together(sizes), tiles)
 
     def _together(self, sizes: Sequence[int]) -> int:
         """How many register tiles a group reads before it writes the first of them.
@@ -153,22 +133,7 @@ class GroupTiles:
         if self._sums or (vector >= 0 and sizes[vector] % lanes):
             return 1
         accesses = math.prod(sizes) // (lanes if vector >= 0 else 1)
-        return max(_IN_FLIGHT // max(accesses, 1), 1)
-
-    def _product(self, counts: list[int | Linear]) -> Linear:
-        fixed = math.prod(count for count in counts if isinstance(count, int))
-        total = Linear(fixed)
-        for count in counts:
-            if isinstance(count, Linear):
-                total = self.emitter.mul(total, count).symbol
-        return total
-
-    def _divide(self, number: Linear, by: int | Linear) -> tuple[Linear, Linear]:
-        """Quotient and remainder."""
-        if isinstance(by, int):
-            return self.evaluator.split(number, by)
-        e = self.emitter
-        return e.div_unsigned(number, by).symbol, e.rem_unsigned(number, by).symbol
+        return max(IN_FLIGHT // max(accesses, 1), 1)
 
     def _register_tiles(self, bases: Sequence[list[Linear]], steps: list[int]) -> None:
         """All positions of some register tiles: reductions together, then the elementwise rest,
@@ -176,7 +141,7 @@ class GroupTiles:
         """
         e, placed = self.emitter, [at for base in bases for at in self._placed(base, steps)]
         self.elements.prepare(self.sources, [at for at, _ in placed], 0)
-        at_once = _SUMS_IN_FLIGHT if self._sums else _IN_FLIGHT
+        at_once = _SUMS_IN_FLIGHT if self._sums else IN_FLIGHT
         for first in range(0, len(placed), at_once):
             some = placed[first : first + at_once]
             # Threads without an element compute the last one, too, but not where it may be stored

@@ -18,7 +18,6 @@ from rcompiler.kernelgen.simt.fragments import COLUMNS, ROWS, STORED, Fragments
 from rcompiler.kernelgen.simt.operand import Side, is_by_steps, odd_pitch
 from rcompiler.kernelgen.simt.operand_ring import OperandRing, Starts
 from rcompiler.kernelgen.simt.product import Element, Product, halve, places_of_sums, types_of
-from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS
 from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.workspace import Workspace, no_room
 from rcompiler.kernelgen.tiling import Tiling
@@ -26,6 +25,7 @@ from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Coordinates, Linear
 from rcompiler.linalg.product import Form
 from rcompiler.roller.matrix_unit import by_warps
+from rcompiler.roller.thread_tiles import MOST_SUMS
 
 _STEPS = {"f16": 16, "bf16": 16, "tf32": 8, "i8": 32}  # of one instruction
 _PARTS = (64, 32, 16, 8)  # steps in one part, the most first

@@ -9,8 +9,6 @@ the tile, so every tiling gives the same bits.
 
 from __future__ import annotations
 
-from torch_mlir import ir
-
 from rcompiler.kernelgen.accumulators import LANE_CHAINS, Accumulators
 from rcompiler.kernelgen.reader import Reader
 from rcompiler.kernelgen.reduction import Reducer
@@ -19,37 +17,10 @@ from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.element_types import identity_of
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.product import is_product
-from rcompiler.linalg.values import STAGE, element_of
+from rcompiler.linalg.shared_sums import by_warps
+from rcompiler.linalg.values import element_of
 
 _AT_ONCE = 8  # results of a warp: they share what they read, and have several sums in each lane
-# Only some threads read what is behind these: no warp may meet there.
-_GUARDS = frozenset({"tensor.pad", "tensor.concat", "tensor.insert_slice"})
-
-
-def by_warps(generic: Generic) -> bool:
-    """Whether the lanes of a warp share in each sum of a reduction: not in those of products, whose
-    operands threads had better share.
-    """
-    return generic.lane_dim is not None and not is_product(generic) and not _guarded(generic.op)
-
-
-def _guarded(op: ir.Operation) -> bool:
-    """Whether some user computes only some elements of it; stages compute all of theirs."""
-    pending, seen = [op], {op}
-    while pending:
-        for result in pending.pop().results:
-            for use in result.uses:
-                user = use.owner.operation
-                if user.name in _GUARDS or user.name.startswith("scf."):
-                    return True
-                # read at some position from within another op
-                if user.name == "tensor.extract":
-                    return True
-                if user not in seen and user.name != STAGE:
-                    seen.add(user)
-                    pending.append(user)
-    return False
 
 
 def warp_reducer(reader: Reader, emitter: SimtEmitter) -> Reducer:
@@ -58,6 +29,25 @@ def warp_reducer(reader: Reader, emitter: SimtEmitter) -> Reducer:
     """
     accumulators = Accumulators(reader, None)
     return Reducer(reader, accumulators, WarpSums(reader, emitter, accumulators))
+
+
+def thread_reducer(reader: Reader) -> Reducer:
+    """What computes reductions where each thread adds up those of its own results alone."""
+    return Reducer(reader, Accumulators(reader, None), _Alone())
+
+
+class _Alone:
+    """Sums that nobody shares in."""
+
+    def shares(self, generic: Generic) -> bool:
+        """Of none."""
+        return False
+
+    def results(
+        self, generic: Generic, positions: list[list[Linear]], lanes: int
+    ) -> list[list[Val]]:
+        """Of none of them."""
+        raise AssertionError
 
 
 class WarpSums:

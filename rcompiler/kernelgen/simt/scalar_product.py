@@ -23,10 +23,10 @@ from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Coordinates, Linear
 from rcompiler.linalg.product import Form
 from rcompiler.linalg.values import element_of
+from rcompiler.roller.thread_tiles import MOST_SUMS, halved
 
 _STEPS = (32, 16, 8, 4)  # of the reduction in one part, the most first
 _LEAST_REUSE = 4  # of each element in shared memory
-MOST_SUMS = 64  # of a thread: with what it fetches ahead they stay in 255 registers
 _UNROLLED = 256  # updates in the body of the loop over the steps of a part
 _TOGETHER = 4  # steps of a line that are read as one
 _LOADED = 96  # elements that the body of that loop reads: ptxas reads all of them first
@@ -229,20 +229,6 @@ class ScalarProducts:
     def _multiply_add(self, a: Val, b: Val, total: Val) -> Val:
         e = self._e
         return e.add(total, e.mul(a, b)) if total.element == "i32" else e.fma(a, b, total)
-
-
-def halved(sizes: Sequence[int], vector: int, lanes: int, most: int) -> list[int]:
-    """Extents of a box of at most `most` elements, the largest halved first; that of the dim
-    `vector` is a multiple of `lanes` if it is not whole.
-    """
-    found = list(sizes)
-    while math.prod(found) > most:
-        units = [-(-n // (lanes if d == vector else 1)) for d, n in enumerate(found)]
-        largest = units.index(max(units))
-        if units[largest] == 1:
-            break
-        found[largest] = -(-units[largest] // 2) * (lanes if largest == vector else 1)
-    return found
 
 
 def _numbers(product: Product) -> list[tuple[int, int, int]]:

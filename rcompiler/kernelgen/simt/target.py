@@ -19,20 +19,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from torch_mlir import ir
 
 from rcompiler.dialects.rtask import is_task_body
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.lane_sums import vector_reducer
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, WHOLE, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.meeting import BlockMeeting
 from rcompiler.kernelgen.simt.move_grid import ThreadBlock
 from rcompiler.kernelgen.simt.products import Products
-from rcompiler.kernelgen.simt.reduction import by_warps
+from rcompiler.kernelgen.simt.reduction import thread_reducer, warp_reducer
 from rcompiler.kernelgen.simt.slabs import share_out_slabs
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
+from rcompiler.kernelgen.simt.thread_task import ThreadTaskEvaluator, ThreadTaskWriter
 from rcompiler.kernelgen.simt.tile import SimtTileWriter
 from rcompiler.kernelgen.simt.units import Units
 from rcompiler.kernelgen.simt.vendor import NVIDIA, Vendor
@@ -42,7 +45,9 @@ from rcompiler.kernelgen.stages import Stage, stages_of
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.generic import generics_of
+from rcompiler.linalg.shared_sums import by_warps
 from rcompiler.linalg.values import element_of, shape_of
+from rcompiler.roller.thread_tiles import group_width
 from rcompiler.runtime.gpu.tensor_maps import TensorMapBox
 
 SIGNATURE = (
@@ -85,14 +90,7 @@ class SimtTarget:
     shares_products = True
 
     def __init__(self, kernel: ir.Operation, features: SimtFeatures) -> None:
-        """Raises CompilerError for the body of one task: it does not say what each thread does."""
         block = kernel.regions[0].blocks[0]
-        if is_task_body(block):
-            name = ir.StringAttr(kernel.attributes["sym_name"]).value
-            raise CompilerError(
-                f"kernel {name}: its body is that of one task, and code for GPUs is generated from "
-                "that of the whole operator; leave rc-tile-kernels out"
-            )
         tiling = Tiling.of(kernel)
         stages = stages_of(kernel, tiling.tile)
         width = _width(block, tiling, stages, features.block.warp)
@@ -102,7 +100,8 @@ class SimtTarget:
         e.shared = max((stage.end for stage in stages), default=0)
         alone = ir.StringAttr(kernel.attributes["kind"]).value == "sequential"
         self._e, self._pinned_bytes = e, features.pinned
-        self.evaluator = SimtEvaluator(e, {}, alone=alone)
+        new_reducer = vector_reducer if alone else partial(warp_reducer, emitter=e)
+        self.evaluator = SimtEvaluator(e, {}, new_reducer=new_reducer)
         self.meeting = BlockMeeting(e)
         self._maps = TensorMaps(e, self._word) if features.boxes else None
         workspace = Workspace(e.shared, features.shared, features.asynchronous)
@@ -172,6 +171,13 @@ class SimtTarget:
         """Each thread does some."""
         share_out_slabs(self._e, slabs, ranges)
 
+    def task_writer(
+        self, kernel: ir.Operation, outputs: Sequence[Buffer], operands: Sequence[Buffer]
+    ) -> ThreadTaskWriter:
+        """As `Target.task_writer`; raises CompilerError for a body without a share for threads."""
+        evaluator = ThreadTaskEvaluator(self._e, {}, new_reducer=thread_reducer)
+        return ThreadTaskWriter(kernel, self._e, evaluator, outputs, operands)
+
     def tile_writer(self, name: str, tiling: Tiling) -> SimtTileWriter:
         """As `Target.tile_writer`; no reduction runs in parts."""
         return SimtTileWriter(name, tiling, self.evaluator, self._e, self._products)
@@ -181,8 +187,8 @@ def _width(block: ir.Block, tiling: Tiling, stages: Sequence[Stage], warp: int) 
     """Threads that work on one register tile: a whole warp where its lanes share in sums, else as
     many as the widest vector has lanes.
     """
-    if any(map(by_warps, generics_of(block))):
+    if not is_task_body(block) and any(map(by_warps, generics_of(block))):
         return warp
     tilings = [tiling, *(stage.tiling for stage in stages)]
     lanes = max(t.lanes if t.vector_dim >= 0 else 1 for t in tilings)
-    return min(1 << (max(lanes, 1).bit_length() - 1), warp)
+    return group_width(lanes, warp)

@@ -18,7 +18,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, scf
 
 from rcompiler.dialects import rtask
-from rcompiler.dialects.task_body import stores_in
+from rcompiler.dialects.task_body import IN_PARALLEL, THREADS, stores_in
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.values import ops_of
 from rcompiler.passes.tiles.indices import Indices, constant
@@ -103,7 +103,7 @@ def ops_in(block: ir.Block) -> list[ir.Operation]:
     found = []
     for op in ops_of(block):
         found.append(op)
-        if op.name in ("scf.for", "scf.if"):
+        if op.name in ("scf.for", "scf.if", THREADS, IN_PARALLEL):
             for region in op.regions:
                 found += ops_in(region.blocks[0])
     return found

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from torch_mlir import ir
 from torch_mlir.dialects import bufferization, tensor
 
-from rcompiler.dialects.task_body import MEMORY
+from rcompiler.dialects.task_body import MEMORY, PUT
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.values import element_type, integer, integers
 from rcompiler.passes.tiles.indices import DYNAMIC, Indices
@@ -98,8 +98,8 @@ def sizes_of(value: ir.Value, number: Callable[[int | ir.Value], Size]) -> list[
 
 
 def slice_parts(op: ir.Operation, number: Callable[[int | ir.Value], Size]) -> list[list[Size]]:
-    """Offsets, sizes and strides of a tensor.extract_slice or tensor.insert_slice."""
-    dynamic = iter(list(op.operands)[2 if op.name == "tensor.insert_slice" else 1 :])
+    """Offsets, sizes and strides of a slice, or of where a tile is put."""
+    dynamic = iter(list(op.operands)[2 if op.name in PUT else 1 :])
     return [
         [number(next(dynamic) if n == DYNAMIC else n) for n in integers(op, name)]
         for name in ("static_offsets", "static_sizes", "static_strides")

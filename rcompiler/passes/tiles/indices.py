@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
+from rcompiler.dialects.task_body import THREADS
 from rcompiler.errors import CompilerError
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.maps import compile_expression
-from rcompiler.linalg.values import integer
+from rcompiler.linalg.values import integer, integers
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 """What types have in the place of a size that only a run knows, and attributes of an operand."""
@@ -97,6 +98,11 @@ class Indices:
         owner = block.owner.operation
         if owner.name == "rtask.kernel":
             return self.bounded(value, integer(owner, "tasks"))
+        if owner.name == THREADS:
+            bounds = integers(owner, "staticUpperBound")
+            number = ir.BlockArgument(value).arg_number
+            bound = bounds[number] if number < len(bounds) else DYNAMIC
+            return self.bounded(value, None if bound == DYNAMIC else bound)
         if owner.name != "scf.for" or value != block.arguments[0]:
             return self.bounded(value, None)
         start, end, step = (self.read(v) for v in list(owner.operands)[:3])

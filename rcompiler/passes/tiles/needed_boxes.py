@@ -6,12 +6,15 @@ Positions are those of many points at once (`Points`): tasks, and turns of the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
+import numpy as np
 from torch_mlir import ir
 
+from rcompiler.dialects.task_body import THREADS
 from rcompiler.errors import InvalidModel
 from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import defining, integer, integers, ops_of
 from rcompiler.passes.tiles.box import sizes_of, slice_parts, type_of
 from rcompiler.passes.tiles.indices import DYNAMIC
@@ -95,31 +98,61 @@ class TaskBoxes:
         a, b = (self.number(v, points) for v in op.operands)
         return a == b
 
-    def span_of(self, value: ir.Value, points: Points, spans: dict[ir.Value, Span]) -> Span:
+    def span_of(self, value: ir.Value, points: Points, spans: Mapping[ir.Value, Span]) -> Span:
         """The positions that a value can be."""
         if value in spans:
             return spans[value]
         op = defining(value)
-        if op is None or op.name != "affine.apply":
+        if op is None or op.name not in ("affine.apply", "affine.min", "affine.max"):
             number = self.number(value, points)
             return number, number + 1
-        [expression] = ir.AffineMapAttr(op.attributes["map"]).value.results
-        return _span(expression, [self.span_of(v, points, spans) for v in op.operands])
+        dims = [self.span_of(v, points, spans) for v in op.operands]
+        map_ = ir.AffineMapAttr(op.attributes["map"]).value
+        found = [_span(expression, dims) for expression in map_.results]
+        extreme = greatest if op.name == "affine.max" else least
+        return extreme(*(first for first, _ in found)), extreme(*(end for _, end in found))
 
     def slice_box(self, op: ir.Operation, points: Points, shape: Sequence[Number]) -> Spans:
-        """The box of a slice of a tensor of that shape, in which it must lie."""
+        """The box of a slice of a tensor of that shape, in which it must lie; of points that are
+        looked at at once, that of all of them.
+        """
+        return tuple(
+            (first, chosen(size > 0, last + times(size - 1, step) + 1, first))
+            for first, last, size, step in self._slice(op, points, shape)
+        )
+
+    def _slice(
+        self, op: ir.Operation, points: Points, shape: Sequence[Number]
+    ) -> list[tuple[Number, Number, Number, Number]]:
+        """Of each dim of a slice the first and the last place where it begins, size and stride."""
         found = []
-        parts = slice_parts(op, self._of(points))
-        for d, (start, size, step) in enumerate(zip(*parts, strict=True)):
-            end = chosen(size > 0, start + times(size - 1, step) + 1, start)
+        starts, sizes, steps = slice_parts(op, lambda n: self._starts(n, points))
+        for d, (start_span, size_span, step_span) in enumerate(
+            zip(starts, sizes, steps, strict=True)
+        ):
+            (start, behind), size, step = start_span, self._one(size_span), self._one(step_span)
+            last = behind - 1
+            end = chosen(size > 0, last + times(size - 1, step) + 1, last)
             self._errors.check(
                 points,
                 (size < 0) | (start < 0) | (end > shape[d]),
                 f"takes {{}} elements from {{}} on in dim {d} of a tensor of {{}}",
-                size, start, shape[d],
+                size, chosen(start < 0, start, last), shape[d],
             )  # fmt: skip
-            found.append((start, end))
-        return tuple(found)
+            found.append((start, last, size, step))
+        return found
+
+    def _starts(self, number: int | ir.Value, points: Points) -> Span:
+        if isinstance(number, int):
+            return bounded(number), number + 1
+        return self.span_of(number, points, points.spans)
+
+    def _one(self, span: Span) -> Number:
+        """The size or the stride that a span is."""
+        start, end = span
+        if np.any(end != start + 1):
+            raise self._errors.wrong("a slice whose size differs from thread to thread")
+        return start
 
     def _of(self, points: Points) -> Callable[[int | ir.Value], Number]:
         """What a number of an op is, or an index value that stands for one."""
@@ -137,7 +170,7 @@ class TaskBoxes:
         self, op: ir.Operation, number: int, box: Spans, points: Points
     ) -> Iterator[tuple[ir.Value, Spans]]:
         """The boxes of its operands that a box of a result is computed from, or more than that."""
-        if op.name in ("scf.for", "scf.if", "rtask.stage", "tensor.insert_slice"):
+        if op.name in ("scf.for", "scf.if", THREADS, "rtask.stage", "tensor.insert_slice"):
             if op.name == "tensor.insert_slice" and op.block == self._block:
                 yield op.operands[1], box
             if op.name == "tensor.insert_slice" and op not in self._stores:
@@ -145,16 +178,17 @@ class TaskBoxes:
             return  # was looked at where it stands
         if op.name == "tensor.extract_slice":
             source = op.operands[0]
-            outer = self.slice_box(op, points, self.shape(source, points))
+            shape = self.shape(source, points)
             steps = integers(op, "static_strides")
-            if len(box) < len(outer):  # dims of one element are dropped
-                yield source, outer
+            if len(box) < len(shape):  # dims of one element are dropped
+                yield source, self.slice_box(op, points, shape)
                 return
+            outer = self._slice(op, points, shape)
             yield (
                 source,
                 tuple(
-                    (a + first * s, a + (last - 1) * s + 1)
-                    for (a, _), (first, last), s in zip(outer, box, steps, strict=True)
+                    (a + first * s, b + (last - 1) * s + 1)
+                    for (a, b, _, _), (first, last), s in zip(outer, box, steps, strict=True)
                 ),
             )
         elif op.name == "linalg.generic":
@@ -206,19 +240,27 @@ class TaskBoxes:
             if inner.name == "tensor.extract":  # at positions that are computed
                 yield inner.operands[0], whole(self.shape(inner.operands[0], points))
 
-    def keeps_places(self, op: ir.Operation, number: int, source: int) -> bool:
-        """Whether each element of a result is computed from the element at its own place of a
-        source, moved as one box."""
+    def strides(self, op: ir.Operation, number: int, source: int) -> tuple[int, ...] | None:
+        """How far apart in a source the elements lie that neighbours of a result are computed from,
+        dim by dim, each from one alone; None if that is not so.
+        """
+        rank = type_of(op.results[number]).rank
         if op.name == "tensor.extract_slice":
-            same = type_of(op.operands[0]).rank == type_of(op.result).rank
-            return same and set(integers(op, "static_strides")) <= {1}
+            same = type_of(op.operands[0]).rank == rank
+            return integers(op, "static_strides") if same else None
         if op.name != "linalg.generic":
-            return op.name == "tensor.cast"
+            return (1,) * rank if op.name == "tensor.cast" else None
         generic = self._generic(op)
         if source >= len(generic.maps):
-            return False  # at positions that are computed
+            return None  # at positions that are computed
         map_, written = generic.maps[source], generic.maps[len(generic.inputs) + number]
-        return map_ == written == ir.AffineMap.get_identity(written.n_dims)
+        identity = ir.AffineMap.get_identity(written.n_dims)
+        if map_ == written == identity:
+            return (1,) * rank
+        if written != identity or len(map_.results) != rank:
+            return None
+        factors = [_factor(e, d) for d, e in enumerate(map_.results)]
+        return None if None in factors else tuple(f for f in factors if f is not None)
 
     def _generic(self, op: ir.Operation) -> Generic:
         if op not in self._generics:
@@ -256,3 +298,14 @@ def _span(expression: ir.AffineExpr, dims: Sequence[Span]) -> Span:
     if isinstance(expression, ir.AffineFloorDivExpr):
         return a // c, b // c + 1
     return -(-a // c), -(-b // c) + 1
+
+
+def _factor(expression: ir.AffineExpr, dim: int) -> int | None:
+    """What a dim is multiplied by, where an expression is a multiple of that one; else None."""
+    expression = expression.maybe_downcast()
+    if isinstance(expression, ir.AffineDimExpr):
+        return 1 if expression.position == dim else None
+    if not isinstance(expression, ir.AffineMulExpr) or dim_of(expression.lhs) != dim:
+        return None
+    by = expression.rhs.maybe_downcast()
+    return by.value if isinstance(by, ir.AffineConstantExpr) else None

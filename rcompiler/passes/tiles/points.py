@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -29,12 +29,14 @@ class Points:
     """So many points, in the order in which a task after the other comes to them.
 
     task: the coordinates of their tasks in the grid. known: what their task's number and the loops
-    around them are there.
+    around them are there. spans: what variables can be, of points of a forall that are looked at
+    all at once.
     """
 
     count: int
     task: tuple[Number, ...]
     known: Mapping[ir.Value, Number]
+    spans: Mapping[ir.Value, Span] = field(default_factory=dict)
 
     def first(self, condition: Condition) -> int | None:
         """The number of the first point of which a condition holds."""
@@ -47,13 +49,14 @@ class Points:
         """Some of the points, by their numbers or as a mask."""
         count = int(which.sum()) if which.dtype == bool else len(which)
         known = {value: picked(number, which) for value, number in self.known.items()}
-        return Points(count, tuple(picked(n, which) for n in self.task), known)
+        spans = {v: (picked(a, which), picked(b, which)) for v, (a, b) in self.spans.items()}
+        return Points(count, tuple(picked(n, which) for n in self.task), known, spans)
 
     def where(self, condition: Condition) -> Points:
         """Those of which a condition holds."""
         if isinstance(condition, np.ndarray):
             return self if condition.all() else self.taken(condition)
-        return self if condition else Points(0, self.task, self.known)
+        return self if condition else Points(0, self.task, self.known, self.spans)
 
     def turns(
         self, variable: ir.Value, start: Number, end: Number, step: Number

@@ -11,14 +11,16 @@ computed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from torch_mlir import ir
 
 from rcompiler.dialects.attributes import to_python
 from rcompiler.dialects.rtask import operands_of
-from rcompiler.dialects.task_body import MEMORY, PUT, stores_in
+from rcompiler.dialects.task_body import IN_PARALLEL, MEMORY, PUT, THREADS, stores_in
+from rcompiler.errors import InvalidModel
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import (
@@ -48,6 +50,7 @@ from rcompiler.passes.tiles.points import (
     tasks,
     times,
 )
+from rcompiler.passes.tiles.thread_boxes import Forall
 
 Place = tuple[int, Spans]  # the result that a tile is put into, and where
 
@@ -131,6 +134,11 @@ class _Tasks:
             if op.name in ("scf.for", "scf.if"):
                 for region in op.regions:
                     self._keep(_yields(region, number), kept)
+            if op.name == THREADS:
+                carried = list(op.regions[0].blocks[0].arguments)[-len(op.results) + number]
+                kept.update(use.owner.operation for use in carried.uses)
+                value = list(op.operands)[-len(op.results) + number]
+                continue
             if op.name in PUT:
                 kept.add(op)
                 value = op.operands[1]
@@ -163,6 +171,8 @@ class _Tasks:
                     own = points.where(side)
                     if own.count:
                         self._run(region.blocks[0], own)
+            elif op.name == THREADS:
+                self._share_out(op, points)
             elif op.name == "tensor.insert_slice" and op in self._stores:
                 self._insert(op, points)
             elif op.name == "rtask.stage":
@@ -229,15 +239,87 @@ class _Tasks:
             self._errors.check(points, outside, does, start, end - 1, size)
         return tuple(box)
 
+    # -- foralls
+    def _share_out(self, op: ir.Operation, points: Points) -> None:
+        """What the points of a forall read and write: of all of them at once, and point by point
+        where that does not tell.
+        """
+        forall = Forall.of(op)
+        if forall is None:
+            raise self._errors.wrong("a forall of threads counts from 0 in steps of 1")
+        for inner in ops_of(forall.inner):
+            if inner.name.startswith("scf.") and inner.name != IN_PARALLEL:
+                raise self._errors.wrong(f"a forall of threads has {inner.name} in it")
+        for number in range(len(forall.counts)):
+            points = points.where(self._count(forall, number, points) > 0)
+        if not points.count:
+            return
+        spans = {v: (0, self._count(forall, n, points)) for n, v in enumerate(forall.variables)}
+        together = replace(points, spans=spans)
+        for put in forall.puts:
+            if forall.covers_once(put):
+                box = self._box_of(put, together)
+                self._write(put, together, box, (1,) * len(box))
+            else:
+                for each in self._each(forall, points):
+                    self._write(put, each, self._box_of(put, each), integers(put, "static_strides"))
+        linear = forall.is_linear()
+        try:
+            self._read_tiles(forall, together)
+        except InvalidModel:
+            linear = False  # perhaps the box of all of them has more than theirs
+            for each in self._each(forall, points):
+                self._read_tiles(forall, each)
+        if self._over:
+            # what is equal at one point, and one step of each dim further, is equal everywhere
+            for each in self._steps(forall, points) if linear else self._each(forall, points):
+                self._read_tiles(forall, each)
+
+    def _read_tiles(self, forall: Forall, points: Points) -> None:
+        for put in forall.puts:
+            self._read_tile(put, points)
+
+    def _count(self, forall: Forall, number: int, points: Points) -> Number:
+        count = forall.counts[number]
+        return count if isinstance(count, int) else self._boxes.number(count, points)
+
+    def _each(self, forall: Forall, points: Points, number: int = 0) -> Iterator[Points]:
+        """All points of a forall from one of its dims on, in groups that are not too large."""
+        if number == len(forall.variables):
+            yield points
+            return
+        count = self._count(forall, number, points)
+        for turns in points.turns(forall.variables[number], 0, count, 1):
+            yield from self._each(forall, turns, number + 1)
+
+    def _steps(self, forall: Forall, points: Points) -> Iterator[Points]:
+        """The first point of a forall, and those that are one step of one dim further."""
+        first = {**points.known, **dict.fromkeys(forall.variables, 0)}
+        yield replace(points, known=first)
+        for number, variable in enumerate(forall.variables):
+            longer = points.where(self._count(forall, number, points) > 1)
+            if longer.count:
+                known = {**longer.known, **dict.fromkeys(forall.variables, 0), variable: 1}
+                yield replace(longer, known=known)
+
     # -- boxes
     def _insert(self, op: ir.Operation, points: Points) -> None:
-        tile, into = op.operands[0], op.operands[1]
-        box = self._boxes.slice_box(op, points, list(type_of(into).shape))
-        steps = integers(op, "static_strides")
+        self._read_tile(op, points)
+        self._write(op, points, self._box_of(op, points), integers(op, "static_strides"))
+
+    def _box_of(self, op: ir.Operation, points: Points) -> Spans:
+        return self._boxes.slice_box(op, points, list(type_of(op.operands[1]).shape))
+
+    def _read_tile(self, op: ir.Operation, points: Points) -> None:
+        """What the tile that is put into a tensor is computed from."""
+        tile, result = op.operands[0], self._result(op.operands[1])
+        apart = integers(op, "static_strides") if result in self._in_place else None
+        place = -1 if result is None else result, self._box_of(op, points)
+        self._need(tile, whole(self._boxes.shape(tile, points)), points, place, apart=apart)
+
+    def _write(self, op: ir.Operation, points: Points, box: Spans, steps: Sequence[int]) -> None:
+        into = op.operands[1]
         result = self._result(into)
-        alike = result in self._in_place and set(steps) <= {1}
-        place = -1 if result is None else result, box
-        self._need(tile, whole(self._boxes.shape(tile, points)), points, place, alike=alike)
         if result is None:
             return
         self._said_so("writes", result, box, type_of(into).shape, points)
@@ -251,6 +333,10 @@ class _Tasks:
             op = defining(value)
             if op is None:
                 owner = value.owner.owner.operation
+                if owner.name == THREADS:
+                    behind = value.arg_number - len(list(value.owner.arguments))
+                    value = list(owner.operands)[behind]
+                    continue
                 if owner.name != "scf.for":
                     raise self._errors.wrong("a tile is put into an operand")
                 value = owner.operands[2 + value.arg_number]
@@ -260,6 +346,8 @@ class _Tasks:
                 value = op.operands[1]
             elif op.name == "scf.for":
                 value = op.operands[3 + number]
+            elif op.name == THREADS:
+                value = list(op.operands)[-len(op.results) + number]
             elif op.name == "scf.if":
                 sides = {self._result(_yields(r, number)) for r in op.regions}
                 if len(sides) > 1:
@@ -298,32 +386,34 @@ class _Tasks:
         points: Points,
         place: Place = (-1, ()),
         *,
-        alike: bool = False,
+        apart: tuple[int, ...] | None = None,
     ) -> None:
         """Follow a box of a value back to the operands that it is computed from.
 
-        place: the result that the tile is put into, -1 for what a task keeps, and where. alike:
-        whether each element of the tile is computed from the element at its own place in this box
-        only.
+        place: the result that the tile is put into, -1 for what a task keeps, and where. apart:
+        where each element of the tile is computed from one of this box only, how far apart in the
+        result neighbours of the box are put.
         """
         op = defining(value)
         if op is None:
             if value in self._operands:
                 number = self._operands[value]
                 self._said_so("reads", number, box, type_of(value).shape, points)
-                if number in self._over:
-                    self._check_in_place(number, box, points, place, alike=alike)
+                if number in self._over and not points.spans:
+                    self._check_in_place(number, box, points, place, apart)
             return  # what other tiles wait in
         points, box, place = self._of_any(box, points, place)
         where = place if self._over else (-1, ())
-        key = (value, id(points), alike, where[0], _key(box), _key(where[1]))
+        key = (value, id(points), apart, where[0], _key(box), _key(where[1]))
         if key in self._seen or not points.count:
             return
         self._seen[key] = points
         number = list(op.results).index(value)
         for k, (operand, own) in enumerate(self._boxes.sources(op, number, box, points)):
-            same = alike and self._boxes.keeps_places(op, number, k)
-            self._need(operand, own, points, place, alike=same)
+            own_apart = None
+            if apart is not None and (strides := self._boxes.strides(op, number, k)) is not None:
+                own_apart = _divided(apart, strides)
+            self._need(operand, own, points, place, apart=own_apart)
 
     def _of_any(self, box: Spans, points: Points, place: Place) -> tuple[Points, Spans, Place]:
         """The points at which a box has any element."""
@@ -342,7 +432,12 @@ class _Tasks:
         return self._parts[key], own, (result, tuple(_picked_span(span, some) for span in there))
 
     def _check_in_place(
-        self, operand: int, box: Spans, points: Points, place: Place, *, alike: bool
+        self,
+        operand: int,
+        box: Spans,
+        points: Points,
+        place: Place,
+        apart: tuple[int, ...] | None,
     ) -> None:
         """What is read of an operand whose bytes the result may have taken is read where a tile is
         put, and for that tile alone: no element is read after it was written over.
@@ -350,6 +445,7 @@ class _Tasks:
         result, there = place
         ours = operand in self._in_place.get(result, ())
         elsewhere: Condition = True
+        alike = apart is not None and all(n == 1 for n in apart)
         if ours and alike and self._same_bytes(operand, result):
             elsewhere = False
             for (a, b), (c, d) in zip(box, there, strict=True):
@@ -372,6 +468,13 @@ class _Tasks:
         read, written = self._block.arguments[operand], yielded(self._block)[result]
         sizes = [item_bytes(element_of(value)) for value in (read, written)]
         return shape_of(read) == shape_of(written) and sizes[0] == sizes[1]
+
+
+def _divided(apart: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
+    """How far apart what lies some strides apart is put, where neighbours are `apart`."""
+    if any(n % stride for n, stride in zip(apart, strides, strict=True) if stride):
+        return None
+    return tuple(n // stride if stride else 0 for n, stride in zip(apart, strides, strict=True))
 
 
 def _carries_tensors(loop: ir.Operation) -> bool:

@@ -1,0 +1,96 @@
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=h200},roller-tile-tasks{by-threads=true},roller-tile-threads{threads=64}' --split-input-file | filecheck %s
+
+// Groups of 16 threads, register tiles of 2 rows. 37 columns are two vectors and 5 that are left, in a forall of 5 lanes;
+// four groups get 16 register tiles of the first, each thread two elements of them.
+// CHECK:       affine_map<(d0) -> (d0 + 32)>
+// CHECK:       ^bb0(%[[X:.*]]: tensor<16x37xf32>, %[[OUT:.*]]: tensor<16x37xf32>, %{{.*}}: index):
+// CHECK:       %[[A:.*]] = scf.forall (%[[I:.*]], %[[J:.*]], %[[L:.*]]) in (8, 2, 16) shared_outs(%[[O:.*]] = %[[OUT]])
+// CHECK:         %[[S:.*]] = tensor.extract_slice %[[X]][{{.*}}] [2, 1] [1, 1] : tensor<16x37xf32> to tensor<2x1xf32>
+// CHECK:         %[[T:.*]] = linalg.generic {{.*}} ins(%[[S]] : tensor<2x1xf32>)
+// CHECK:         scf.forall.in_parallel
+// CHECK:           tensor.parallel_insert_slice %[[T]] into %[[O]][{{.*}}] [2, 1] [1, 1]
+// CHECK:       {mapping = [#gpu.thread<linear_dim_2>, #gpu.thread<linear_dim_1>, #gpu.thread<linear_dim_0>], rtask.in_flight = 16 : i64}
+// CHECK:       %[[B:.*]] = scf.forall (%{{.*}}, %{{.*}}) in (8, 5) shared_outs(%{{.*}} = %[[A]])
+// CHECK:         tensor.parallel_insert_slice {{.*}} [2, 1] [1, 1]
+// CHECK:       {mapping = [#gpu.thread<linear_dim_1>, #gpu.thread<linear_dim_0>], rtask.in_flight = 2 : i64}
+// CHECK:       "rtask.yield"(%[[B]])
+// CHECK-NOT:   order =
+"rtask.kernel"() ({
+^bb0(%x: tensor<16x37xf32>):
+  %e = tensor.empty() : tensor<16x37xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<16x37xf32>) outs(%e : tensor<16x37xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %b = math.exp %a : f32
+    linalg.yield %b : f32
+  } -> tensor<16x37xf32>
+  "rtask.yield"(%y) : (tensor<16x37xf32>) -> ()
+}) {estimated_ns = 1.0, grid = array<i64: 1, 1>, kind = "elementwise", lanes = 16 : i64, on_chip_bytes = 0 : i64, order = array<i64: 0, 1>,
+    reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 2, 16>, registers = 1 : i64,
+    source = "roller", sym_name = "exp", tasks = 1 : i64, tile = array<i64: 16, 37>,
+    vector_dim = 1 : i64, writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// Two vectors in a register tile: a thread has every eighth element. The last task has fewer rows, of a number that only a
+// run knows: it is a bound of the forall.
+// CHECK:       ^bb0(%[[X:.*]]: tensor<10x32xf32>, %[[OUT:.*]]: tensor<10x32xf32>, %[[TASK:.*]]: index):
+// CHECK:       scf.forall (%{{.*}}, %{{.*}}, %{{.*}}) in (%{{.*}}, 2, 8)
+// CHECK:         tensor.parallel_insert_slice {{.*}} [1, 2] [1, 8] : tensor<1x2xf32> into tensor<10x32xf32>
+"rtask.kernel"() ({
+^bb0(%x: tensor<10x32xf32>):
+  %e = tensor.empty() : tensor<10x32xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<10x32xf32>) outs(%e : tensor<10x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %b = math.exp %a : f32
+    linalg.yield %b : f32
+  } -> tensor<10x32xf32>
+  "rtask.yield"(%y) : (tensor<10x32xf32>) -> ()
+}) {estimated_ns = 1.0, grid = array<i64: 4, 1>, kind = "elementwise", lanes = 8 : i64, on_chip_bytes = 0 : i64, order = array<i64: 0, 1>,
+    reads = [[array<i64: 0, 3, 0, 3>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 16>, registers = 1 : i64,
+    source = "roller", sym_name = "exp", tasks = 4 : i64, tile = array<i64: 3, 32>,
+    vector_dim = 1 : i64, writes = [[array<i64: 0, 3, 0, 3>, array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// Sums of windows: a thread makes those of its elements alone, one after the other.
+// CHECK:       scf.forall (%{{.*}}, %{{.*}}) in (4, 8)
+// CHECK:         linalg.generic {{.*}}"reduction"{{.*}} ins(%{{.*}}, %{{.*}} : tensor<3x1xf32>, tensor<3xf32>) outs(%{{.*}} : tensor<1x1xf32>)
+// CHECK:       rtask.in_flight = 1 : i64
+"rtask.kernel"() ({
+^bb0(%x: tensor<6x8xf32>):
+  %low = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<4x8xf32>
+  %w = tensor.empty() : tensor<3xf32>
+  %f = linalg.fill ins(%low : f32) outs(%e : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i + k, j)>, affine_map<(i, j, k) -> (k)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<6x8xf32>, tensor<3xf32>) outs(%f : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %n: f32, %o: f32):
+    %b = arith.maximumf %a, %o : f32
+    linalg.yield %b : f32
+  } -> tensor<4x8xf32>
+  "rtask.yield"(%y) : (tensor<4x8xf32>) -> ()
+}) {estimated_ns = 1.0, grid = array<i64: 1, 1>, kind = "pooling", lanes = 8 : i64, on_chip_bytes = 0 : i64, order = array<i64: 0, 1>,
+    reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 2, 8>, registers = 1 : i64,
+    source = "roller", sym_name = "pool", tasks = 1 : i64, tile = array<i64: 4, 8>,
+    vector_dim = 1 : i64, writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// Rows along memory, in whose sums the lanes of a warp share: it stays the body of a whole operator.
+// CHECK:       ^bb0(%{{.*}}: tensor<4x64xf32>):
+// CHECK-NOT:   scf.forall
+// CHECK:       order =
+"rtask.kernel"() ({
+^bb0(%x: tensor<4x64xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x64xf32>) outs(%f : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %b = arith.addf %a, %o : f32
+    linalg.yield %b : f32
+  } -> tensor<4xf32>
+  "rtask.yield"(%y) : (tensor<4xf32>) -> ()
+}) {estimated_ns = 1.0, grid = array<i64: 1>, kind = "pooling", lanes = 1 : i64, on_chip_bytes = 0 : i64, order = array<i64: 0>,
+    reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 4>, registers = 1 : i64,
+    source = "roller", sym_name = "sums", tasks = 1 : i64, tile = array<i64: 4>,
+    vector_dim = -1 : i64, writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()
