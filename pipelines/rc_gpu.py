@@ -31,6 +31,7 @@ from rcompiler.passes.vdevice_prefetch import VdevicePrefetch
 from rcompiler.pipelines._lowering import Lowering
 from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
+from rcompiler.pipelines.rc_tile_threads import RcTileThreads
 
 
 @dataclass(frozen=True)
@@ -93,3 +94,6 @@ class RcGpu(Lowering):
     def to_schedule(self) -> list[Element]:
         pinned = [VdevicePin(), VdevicePrefetch()] if self.device.is_nvidia else []
         return [RammerSchedule(self.policy, self.eus, self.kernels, self.memory), *pinned]
+
+    def to_tasks(self) -> list[Element]:
+        return [RcTileThreads()]

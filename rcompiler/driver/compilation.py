@@ -297,6 +297,7 @@ class Compilation:
         lowering = self.lowering(by)
         self._run(module, [*lowering.to_schedule(), *pooled])
         if not self._base.is_cpu:
+            self._run(module, lowering.to_tasks())
             return self.from_schedule(module, by)
         if generation is not None:
             return self._for_cpu(module, by, generation)

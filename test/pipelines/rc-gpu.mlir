@@ -8,6 +8,7 @@
 // RUN: not rc-opt %s -p 'rc-gpu{device=epyc-9555}' 2>&1 | filecheck %s --check-prefix=OTHER
 
 // CHECK:     module attributes {vdevice.device = {{.*}}target = "cuda:sm_90a"}}
+// CHECK:     scf.forall (%{{.*}}) in (8) shared_outs
 // CHECK:     "vdevice.program"
 // RTASK:     "rtask.operator"
 // RTASK-NOT: "rtask.kernel"
@@ -19,14 +20,14 @@
 // HALF-SAME: halves=false of-bytes=false lines=true},cse,rtask-expand-products{bytes-only=false},rtask-turn-bytes,rtask-split-k
 // HALF-SAME: ,rtask-widen-halves{operators=true sums=false bf16=true},
 // HALF-SAME: fold-constants,rtask-update-state,roller-tile
-// HALF-SAME: ,vdevice-pin,vdevice-prefetch)
+// HALF-SAME: ,vdevice-pin,vdevice-prefetch,roller-tile-tasks{by-threads=true},roller-tile-threads{threads=0},roller-tidy-tasks)
 // BYTES-NOT: rtask-round-factors
 // BYTES:     rtask-merge-siblings,cse,rtask-expand-products{bytes-only=true},cse,rtask-block-channels
 // BYTES:     halves=true of-bytes=false lines=true},rtask-expand-products{bytes-only=true},rtask-turn-bytes,rtask-split-k
 // OLD:       },cse,rtask-batch-products,
 // OLD-SAME:  halves=true of-bytes=true lines=true},rtask-split-k
-// OLD-SAME:  ,vdevice-pin,vdevice-prefetch)
-// AMD:       rammer-schedule{policy=rammer eus=0 kernels=auto memory=auto})
+// OLD-SAME:  ,vdevice-pin,vdevice-prefetch,roller-tile-tasks{by-threads=true},roller-tile-threads{threads=0},roller-tidy-tasks)
+// AMD:       rammer-schedule{policy=rammer eus=0 kernels=auto memory=auto},roller-tile-tasks{by-threads=true},roller-tile-threads{threads=0},roller-tidy-tasks)
 
 // OTHER:     rc-gpu: device {{.*}} is a CPU; run rc-cpu
 #id = affine_map<(d0) -> (d0)>
