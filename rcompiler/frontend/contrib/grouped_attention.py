@@ -25,7 +25,7 @@ class _Extents:
     heads: int  # of queries
     shared: int  # of keys and values
     size: int
-    own: str  # of the steps those that are there, int64 [1]; behind them is nothing that counts
+    own: str  # of open steps how many there are, int64 [1]; behind them is nothing that counts
     room: int  # of keys: those of earlier calls, the new ones, and what is not filled yet
     seen: int  # of these as many at most count
 
@@ -137,7 +137,7 @@ def _parts(n: Node) -> tuple[str, str, str, _Extents]:
     if n.attr("sliding_window_cache"):
         room, known = room + steps, None  # of the keys before, and the new ones
     room = max(room, steps if known is None else known)
-    own = n.op("Gather", n.op("Shape", "query"), n.ints(1)) if _is_open(n) else n.ints(steps)
+    own = n.op("Gather", n.op("Shape", "query"), n.ints(1)) if _is_open(n) else ""
     e = _Extents(batch, steps, heads, shared, size, own, room, room if known is None else known)
     if n.has("key"):
         return _whole(n, "query", 1), _whole(n, "key", 1), _whole(n, "value", 1), e
@@ -224,7 +224,8 @@ def _rotated(n: Node, q: str, k: str, before: str, e: _Extents) -> tuple[str, st
         given = n.cast(_whole(n, "position_ids", 1), "int64")
         positions = n.op("Where", _is_first(n, e), following_first, given)
     else:
-        positions = n.op("Add", n.unsqueezed(before, 1), _numbered(n, e))
+        numbered = _numbered(n, e)
+        positions = n.op("Add", n.unsqueezed(before, 1), numbered)
     width, interleaved = 2 * half % e.size, n.attr("rotary_interleaved")
     turned = [
         rotated(n, x, positions, heads=heads, width=width, interleaved=interleaved)
@@ -273,7 +274,7 @@ def _as_long(n: Node, past: str, x: str, e: _Extents) -> str:
     if not _grows(n):
         return x
     length = n.op("Gather", n.op("Shape", past), n.ints(2))
-    return n.op("Slice", x, n.ints(0), n.op("Add", length, e.own), n.ints(2))
+    return n.op("Slice", x, n.ints(0), n.op("Add", length, e.own or n.ints(e.steps)), n.ints(2))
 
 
 def _behind(n: Node, past: str, new: str, first: str, e: _Extents, numbers: Numbers) -> str:
@@ -310,8 +311,9 @@ def _parts_of_keys(n: Node, before: str, e: _Extents) -> list[_Part]:
     length = max(_LEAST_PART, -(-e.seen // _PARTS))
     if not n.has("past_key") or n.attr("qk_output") or e.seen <= length:
         return [_Part(0, e.seen)]
+    most = n.op("ReduceMax", before, keepdims=0)
     steps = n.op("Squeeze", _last(n, e)) if _is_open(n) else n.constant(e.steps - 1)
-    last = n.op("Add", n.op("ReduceMax", before, keepdims=0), steps)
+    last = n.op("Add", most, steps)
     return [
         _Part(
             first,
