@@ -128,9 +128,8 @@ def _apart(placement: Placement, use: LiveRanges) -> Iterator[LiveRanges]:
         if len(some) > 1:
             some.sort()
             names = [use.names[k] for k in some.tolist()]
-            yield LiveRanges(
-                names, use.ends[some], use.starts[some], use.first[some], use.last[some]
-            )
+            ends, starts = use.ends[some], use.starts[some]
+            yield LiveRanges(names, ends, starts, use.first[some], use.last[some])
 
 
 class _Occupants:
