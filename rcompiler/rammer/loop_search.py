@@ -133,15 +133,16 @@ def _stretches(flat: Flat, period: int) -> Iterator[tuple[int, int]]:
     same = kind[period:] == kind[:-period]
     change = total[period:] - total[:-period]
     even = same[period:] & same[:-period] & (change[period:] == change[:-period])
-    for low, high in _true(even):
-        if high - low >= period:
-            yield low, high + 2 * period
+    for low, high in _true(even, period):
+        yield low, high + 2 * period
 
 
-def _true(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """(low, high) of the longest stretches of True."""
+def _true(mask: NDArray[np.bool_], least: int = 1) -> list[tuple[int, int]]:
+    """(low, high) of the longest stretches of True, of those of at least so many."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
-    return [(int(low), int(high)) for low, high in edges.reshape(-1, 2)]
+    low, high = edges.reshape(-1, 2).T
+    long = high - low >= least
+    return list(zip(low[long].tolist(), high[long].tolist(), strict=True))
 
 
 def _steps(rounds: Ints) -> Ints | None:
