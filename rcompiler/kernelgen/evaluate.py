@@ -110,8 +110,12 @@ class Evaluator:
         """
         if lanes and not lanes_differ(at):
             lanes = 0
-        key = ("read", self.point, value, tuple(at), lanes)
+        key = self.read_key(value, at, lanes)
         return self.emitter.once(key, self._read, value, at, lanes)
+
+    def read_key(self, value: ir.Value, at: list[Linear], lanes: int) -> tuple[object, ...]:
+        """Under which the emitter remembers what is read."""
+        return "read", self.point, value, tuple(at), lanes
 
     def _read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
         buffer = self.buffers.get(value)
@@ -223,14 +227,8 @@ class Evaluator:
         Remembered by the dims that the operand depends on: the positions of a register tile share
         most operands.
         """
-        key = (
-            "operand",
-            self.point,
-            generic.op,
-            k,
-            lanes,
-            *[dims[d] for d in generic.operand_dims[k]],
-        )
+        places = [dims[d] for d in generic.operand_dims[k]]
+        key = ("operand", self.point, generic.op, k, lanes, *places)
         return self.emitter.once(key, self._operand, generic, k, dims, lanes)
 
     def _operand(self, generic: Generic, k: int, dims: list[Linear], lanes: int) -> Val:

@@ -113,7 +113,7 @@ class TurnedBlocks:
             self.count += 1
             while (rows := min(1 << len(run).bit_length() >> 1, lanes & -lanes)) > 1:
                 for at, vector in zip(run, self._block(buffer, run[0], rows, lanes), strict=False):
-                    key = ("read", value, tuple(at), lanes)
+                    key = self._evaluator.read_key(value, at, lanes)
                     depth = max(self._e.depth_of(vector.name), self._e.guard)
                     self._e.remember(key, vector, depth)
                 run = run[rows:]
