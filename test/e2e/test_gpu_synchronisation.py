@@ -46,6 +46,7 @@ SYNCHRONISES = frozenset(
 MAPS = "fence.proxy.tensormap::generic.acquire.sys"
 # Of these products.
 BOXES = {
+    "elect.sync",  # who asks for them
     "fence.mbarrier_init.release.cluster",
     "fence.proxy.async.global",
     "fence.proxy.async.shared::cta",
