@@ -80,31 +80,53 @@ def mutated(text: str, chosen: random.Random) -> tuple[str, str]:
     return "; ".join(done), "\n".join(lines)
 
 
-def _places(lines: list[str]) -> list[int]:
-    return [i for i, line in enumerate(lines) if _INSTRUCTION.match(line)]
+def _instructions(lines: list[str]) -> list[slice]:
+    """The lines of each instruction: one, and those that go on with it, which are indented more."""
+    found = []
+    for first, line in enumerate(lines):
+        if _INSTRUCTION.match(line):
+            end = first + 1
+            while end < len(lines) and _margin(lines[end]) > _margin(line):
+                end += 1
+            found.append(slice(first, end))
+    return found
+
+
+def _margin(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _said(lines: list[str]) -> str:
+    return " ".join(line.strip() for line in lines)
 
 
 def _swap(lines: list[str], chosen: random.Random) -> str:
-    places = _places(lines)
+    places = _instructions(lines)
     if len(places) < 2:
         return "nothing"
-    i, j = chosen.sample(places, 2)
-    lines[i], lines[j] = lines[j], lines[i]
-    return f"swap: {lines[j].strip()} with {lines[i].strip()}"
+    one, other = sorted(chosen.sample(places, 2), key=lambda place: place.start)
+    front, back = lines[one], lines[other]
+    lines[other], lines[one] = front, back  # the one behind first: the other's place moves with it
+    return f"swap: {_said(front)} with {_said(back)}"
 
 
 def _drop(lines: list[str], chosen: random.Random) -> str:
-    places = _places(lines)
-    return f"drop: {lines.pop(chosen.choice(places)).strip()}" if places else "nothing"
+    places = _instructions(lines)
+    if not places:
+        return "nothing"
+    place = chosen.choice(places)
+    dropped, lines[place] = lines[place], []
+    return f"drop: {_said(dropped)}"
 
 
 def _repeat(lines: list[str], chosen: random.Random) -> str:
-    places = _places(lines)
+    places = _instructions(lines)
     if not places:
         return "nothing"
-    i = chosen.choice(places)
-    lines.insert(i, lines[i])
-    return f"repeat: {lines[i].strip()}"
+    place = chosen.choice(places)
+    repeated = lines[place]
+    lines[place] = repeated * 2
+    return f"repeat: {_said(repeated)}"
 
 
 def _number(lines: list[str], chosen: random.Random) -> str:

@@ -349,6 +349,36 @@ def test_changes_of_a_schedule_are_small():
         assert {"swap", "drop", "repeat", "number"} <= done
 
 
+@pytest.mark.parametrize("change", ["_swap", "_drop", "_repeat"])
+def test_instructions_of_several_lines_are_changed_whole(change):
+    """The short text goes on in a line that is indented more; a line of one and a line of another
+    would be an instruction that nobody wrote, which may as well be right."""
+    import random
+
+    from fuzz import mutate_schedules
+
+    first = ["    run a: k[0](in0)", "        -> a"]
+    second = ["    wait 1"]
+    third = ["    run b: k[0](a)", "        -> b"]
+    allowed = {
+        "_swap": [[third, second, first], [second, first, third], [first, third, second]],
+        "_drop": [[second, third], [first, third], [first, second]],
+        "_repeat": [
+            [first, first, second, third],
+            [first, second, second, third],
+            [first, second, third, third],
+        ],
+    }
+    begin, end = ["  eu 0 {"], ["  }"]
+    expected = {"\n".join(begin + sum(parts, []) + end) for parts in allowed[change]}
+    found = set()
+    for seed in range(60):
+        lines = [*begin, *first, *second, *third, *end]
+        getattr(mutate_schedules, change)(lines, random.Random(seed))
+        found.add("\n".join(lines))
+    assert found == expected
+
+
 def test_changes_of_a_schedule_leave_the_signature_alone():
     """Which tensor of the caller a buffer is, another of its size being as legal."""
     import random
