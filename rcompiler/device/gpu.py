@@ -6,7 +6,8 @@ Of these records, only figures of h200 are measured: hand-off, barrier, what L2 
 what it and DRAM give one, by `rc-tune --device=cuda` on an NVIDIA H200 (driver 580.159.04, 26
 November 2026; device-record.json in tools/bench/results/h200). Its smallest rTask is by experiment:
 with 5000 and 300 ns recurrent networks take half as long again as with 1500, with which BERT-base
-and ResNet-50 lose little (smallest-task.json there).
+and ResNet-50 lose little (smallest-task.json there). What a signal and a wait take of an EU is
+fitted to the times of five networks there, by `bsp` and by `rammer` (13 % off, root mean square).
 
 Sources. SM counts, FP32 lanes per SM, shared memory, L2, DRAM, clocks and dense matrix rates:
 NVIDIA Tesla V100 architecture whitepaper (WP-08608, tables 1 and 2), NVIDIA A100 architecture
@@ -236,7 +237,14 @@ GPUS = {
             matrix={"f16": 989.0, "bf16": 989.0, "tf32": 494.0, "i8": 1979.0, "f8": 1979.0},
             matrix_units=wgmma_units(("f16", "bf16", "i8"), 0.8) + mma_units(_MULTIPLIED, 0.5),
             alone=(140.0, 62.0),
-            costs=replace(_COSTS, hand_off_ns=520.0, barrier_ns=890.0, min_task_ns=1500.0),
+            costs=replace(
+                _COSTS,
+                hand_off_ns=520.0,
+                barrier_ns=890.0,
+                min_task_ns=1500.0,
+                signal_ns=350.0,
+                wait_ns=700.0,
+            ),
         ),
         _gpu(
             "b200",

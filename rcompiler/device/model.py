@@ -12,7 +12,7 @@ for one EU unless a field says otherwise.
 import re
 from dataclasses import dataclass, field
 
-from rcompiler.device.checks import positive, require
+from rcompiler.device.checks import not_negative, positive, require
 from rcompiler.device.host_flags import LEVELS
 from rcompiler.device.matrix_unit import MatrixUnit
 from rcompiler.device.measured import MeasurementOrigin, Recall
@@ -167,6 +167,9 @@ class ComputeUnit:
         return self.fma_ports * self.fma_latency
 
 
+MAYBE_FREE = ("signal_ns", "wait_ns")  # costs that may be 0
+
+
 @dataclass(frozen=True)
 class Costs:
     """What it costs to get work to an EU, in ns.
@@ -174,6 +177,8 @@ class Costs:
     Attributes:
         task_ns: start of one more run of rTasks on an EU that is already running.
         hand_off_ns: a signal on one EU until a waiting EU runs.
+        signal_ns: what a signal keeps the EU that gives it; before that nobody sees it.
+        wait_ns: what a wait keeps an EU, also where all signals are there.
         barrier_ns: all EUs.
         launch_ns: one warm launch of a program.
         min_task_ns: below this an rTask is not worth placing on its own.
@@ -184,6 +189,8 @@ class Costs:
 
     task_ns: float = 50.0
     hand_off_ns: float = 200.0
+    signal_ns: float = 0.0
+    wait_ns: float = 0.0
     barrier_ns: float = 200.0
     launch_ns: float = 500.0
     min_task_ns: float = 5000.0
@@ -191,7 +198,10 @@ class Costs:
     signals: bool = True
 
     def __post_init__(self) -> None:
-        positive("costs", **{name: ns for name, ns in vars(self).items() if name != "signals"})
+        free = {name: getattr(self, name) for name in MAYBE_FREE}
+        not_negative("costs", **free)
+        rest = vars(self).keys() - free.keys() - {"signals"}
+        positive("costs", **{name: getattr(self, name) for name in sorted(rest)})
 
 
 @dataclass(frozen=True)

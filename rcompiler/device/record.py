@@ -13,7 +13,7 @@ from rcompiler.device.bsp import BSP
 from rcompiler.device.gpu import GPUS, gpu_device
 from rcompiler.device.matrix_unit import MatrixUnit
 from rcompiler.device.measured import MeasurementOrigin, Recall
-from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
+from rcompiler.device.model import MAYBE_FREE, ComputeUnit, Costs, Device, MemoryLevel
 from rcompiler.device.residency import Residency
 from rcompiler.device.servers import SERVERS
 from rcompiler.errors import DeviceError
@@ -59,6 +59,9 @@ def _plain(device: Device) -> dict[str, Any]:
     record["features"] = sorted(device.features)
     for table in ("peaks", "matrix"):
         record["compute"][table] = dict(record["compute"][table])
+    for name in MAYBE_FREE:
+        if not record["costs"][name]:
+            del record["costs"][name]
     if not device.compute.matrix_units:
         del record["compute"]["matrix_units"]
     for name in ("measurement", "recall", "residency"):

@@ -15,7 +15,17 @@ from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.program import Instruction, Program, Run, Signal, Wait
 from rcompiler.rammer.recall import Recalls
-from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER, TAKE, IdleSpan, Span, Timeline
+from rcompiler.rammer.timeline import (
+    BARRIER,
+    END,
+    LAUNCH,
+    ORDER,
+    SIGNAL,
+    TAKE,
+    IdleSpan,
+    Span,
+    Timeline,
+)
 
 
 def simulate(
@@ -165,10 +175,12 @@ class _Play:
         if isinstance(step, Run):
             self._run(now, eu, state, step)
         elif isinstance(step, Signal):
-            heapq.heappush(self.queue, (now, eu))
-            self.signals.setdefault(step.event, []).append((now, eu, state.cause))
+            given = now + self.costs.signal_ns
+            self._idle(eu, state, given, SIGNAL, -1)
+            heapq.heappush(self.queue, (given, eu))
+            self.signals.setdefault(step.event, []).append((given, eu, state.cause))
             for other, count in self.blocked.pop(step.event, []):
-                self._wait(now, other, step.event, count)
+                self._wait(given, other, step.event, count)
         elif isinstance(step, Wait):
             self._wait(now, eu, step.event, step.count)
         else:
@@ -203,7 +215,7 @@ class _Play:
         hand_off = self.costs.hand_off_ns
         arrivals = sorted((at + hand_off * (who != eu), cause) for at, who, cause in have)
         arrival, cause = arrivals[count - 1] if count else (now, -1)
-        self._resume(eu, max(now, arrival), event, cause)
+        self._resume(eu, max(now, arrival), event, cause, self.costs.wait_ns)
 
     def _meet(self) -> None:
         """All EUs have come to a barrier: they go on together."""
@@ -212,12 +224,17 @@ class _Play:
         for eu in range(self.program.eus):
             self._resume(eu, at + self.costs.barrier_ns, BARRIER, cause)
 
-    def _resume(self, eu: int, go: float, reason: str, cause: int) -> None:
-        """An EU goes on after a wait: at once, or when what it waits for is there."""
+    def _resume(self, eu: int, there: float, reason: str, cause: int, least: float = 0.0) -> None:
+        """An EU goes on after a wait: when what it waits for is there, and `least` ns after it
+        began to wait.
+        """
         state = self.eus[eu]
-        if go > state.since:
+        go = max(there, state.since + least)
+        if there > state.since:
             self._idle(eu, state, go, reason, cause)
             state.cause, state.reason = cause, reason
+        else:
+            self._idle(eu, state, go, reason, -1)  # nobody is waited for
         heapq.heappush(self.queue, (go, eu))
 
     def _idle(self, eu: int, state: _EU, until: float, reason: str, cause: int) -> None:

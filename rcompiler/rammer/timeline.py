@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from rcompiler.rammer.cost import Floats
 
-ORDER, LAUNCH, BARRIER, END, TAKE = "order", "launch", "barrier", "end", "take"
-NO_EVENTS = (LAUNCH, BARRIER, END, TAKE)  # reasons of gaps
+ORDER, LAUNCH, BARRIER, END = "order", "launch", "barrier", "end"
+TAKE, SIGNAL = "take", "signal"
+NO_EVENTS = (LAUNCH, BARRIER, END, TAKE, SIGNAL)  # reasons of gaps
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class IdleSpan:
     """Time an EU spends without work.
 
     reason: what it waits for: "launch", "barrier", "end" of the program, "take" (the next queue of
-    a dynamic program), or the name of an event.
+    a dynamic program), or the name of an event; "signal": it gives one, see `Costs.signal_ns`.
     cause: number of the span that ends the wait, -1 for none.
     """
 

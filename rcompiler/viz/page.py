@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import CompilerError
-from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER, TAKE
+from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER, SIGNAL, TAKE
 from rcompiler.report import OperatorReport
 from rcompiler.viz.arena import bytes_in_use
 from rcompiler.viz.view import View
@@ -31,7 +31,7 @@ SCRIPTS = (
 MOST_ROWS = 4_000_000  # of all tables: what a browser holds in memory with ease
 _MOST_TIMES = 4  # the plan's time is a quarter of what is shown at first, whatever was measured
 _MOST_TEXT = 400  # characters of a name or reason
-_REASONS = {ORDER: -1, LAUNCH: -2, BARRIER: -3, END: -4, TAKE: -5}
+_REASONS = {ORDER: -1, LAUNCH: -2, BARRIER: -3, END: -4, TAKE: -5, SIGNAL: -6}
 
 
 def page(view: View) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rcompiler.rammer.program import Barrier, Instruction, Program, Run, Signal, Wait
-from rcompiler.rammer.timeline import BARRIER, TAKE, IdleSpan, Timeline
+from rcompiler.rammer.timeline import BARRIER, SIGNAL, TAKE, IdleSpan, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,8 @@ class _Walk:
                     open_waits = []
                     now = self._timeline.spans[last].end
                 elif isinstance(step, Signal):
+                    if (giving := idle(SIGNAL)) is not None:
+                        now, passed = giving.end, passed + 1
                     self._signals.append(Signalled(self._event(number, step.event), eu, now, last))
                 else:
                     gap = idle(BARRIER if isinstance(step, Barrier) else step.event)

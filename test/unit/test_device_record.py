@@ -205,6 +205,15 @@ def test_records_of_before_a_figure_was_measured():
     assert device.level("L2").fed == 39.0
 
 
+def test_what_signals_and_waits_take_is_said_where_it_is_not_free():
+    """So records of CPUs, on which both are a store and a load, are what they were."""
+    record = json.loads(to_json(cpu_device("v3")))
+    assert "signal_ns" not in record["costs"]
+    assert from_json(json.dumps(record)).costs.wait_ns == 0
+    assert json.loads(to_json(GPUS["h200"]))["costs"]["wait_ns"] == 700
+    assert from_json(to_json(GPUS["h200"])) == GPUS["h200"]
+
+
 def broken(change):
     record = json.loads(to_json(cpu_device("v3")))
     change(record)

@@ -1,6 +1,7 @@
 """Time lines of small programs worked out by hand, and what holds for all of them."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,6 +62,25 @@ def test_idle_time_has_a_reason():
     assert {line.spans[gap.cause].operator for gap in waited} == {"o0", "o2"}
 
 
+def test_signals_and_waits_take_time_of_their_own():
+    """Of the diamond, o0 and o1 | o2 and o3 on two EUs: both signals keep the first EU for 30 and
+    are seen then. The wait for o1, which is long done, keeps the second one for 50, nobody's fault.
+    """
+    graph = diamond()
+    programs = schedule_rammer(graph, 2, COSTS)
+    line = simulate(programs, graph, replace(COSTS, signal_ns=30, wait_ns=50))
+    start = {span.operator: span.start for span in line.spans}
+    assert start == pytest.approx(
+        {"o0": 500, "o1": 1500 + 30, "o2": 1500 + 30 + 100, "o3": 1630 + 3000 + 50}, abs=1
+    )
+    assert [(span.operator, span.reason) for span in line.critical_path()] == [
+        *[("o0", "launch"), ("o2", "o0"), ("o3", "order")]
+    ]
+    waits = {gap.reason: (gap.eu, gap.cause) for gap in line.gaps if gap.reason in ("o0", "o1")}
+    assert waits == {"o0": (1, 0), "o1": (1, -1)}
+    assert idle_by_reason(line)["signal"] == pytest.approx(2 * 30)
+
+
 def test_launches_follow_each_other():
     graph = chain([single("a", 1000), single("b", 1000)], [[-1], [0]])
     path = simulate(schedule_base(graph, 1, COSTS), graph, COSTS).critical_path()
@@ -112,14 +132,15 @@ def test_impossible_bandwidths_are_refused(bad):
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([1, 2, 5]))
-def test_what_holds_for_every_time_line(seed, operators, eus):
+@given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([1, 2, 5]), st.booleans())
+def test_what_holds_for_every_time_line(seed, operators, eus, priced):
     graph = random_graph(random.Random(seed), operators)
+    costs = replace(COSTS, signal_ns=30, wait_ns=50) if priced else COSTS
     for policy in POLICIES:
-        programs = schedule(graph, eus, COSTS, policy=policy).programs
+        programs = schedule(graph, eus, costs, policy=policy).programs
         ends = []
         for shared in (None, 1.0, 0.1):
-            line = simulate(programs, graph, COSTS, shared)
+            line = simulate(programs, graph, costs, shared)
             ends.append(line.makespan_ns)
             idle = np.zeros(eus)
             for gap in line.gaps:

@@ -152,8 +152,9 @@ def test_occupancy_against_counting_bytes():
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_instruction_of_random_schedules_is_told(policy):
-    costs = Costs(task_ns=1e-6, hand_off_ns=100, barrier_ns=200, launch_ns=500, min_task_ns=1)
+    free = Costs(task_ns=1e-6, hand_off_ns=100, barrier_ns=200, launch_ns=500, min_task_ns=1)
     for seed in range(6):
+        costs = replace(free, signal_ns=30, wait_ns=50) if seed % 2 else free
         graph = random_graph(random.Random(seed), 9)
         found = schedule(graph, 3, costs, policy=policy)
         line = simulate(found.programs, graph, costs)

@@ -1,7 +1,8 @@
 // What the page carries, as typed arrays, and how things are found in it. No drawing here.
 
 // Of a reason; an event's number otherwise.
-const ORDER = -1, LAUNCH = -2, BARRIER = -3, END = -4, TAKE = -5;
+const ORDER = -1, LAUNCH = -2, BARRIER = -3, END = -4, TAKE = -5,
+  SIGNAL = -6;
 const TYPES = { f8: Float64Array, i4: Int32Array };
 
 /** A column: its type and the base64 text of its little-endian bytes. */
@@ -136,7 +137,7 @@ class Schedule {
 
   reasonText(reason) {
     const known = { [ORDER]: "order", [LAUNCH]: "launch", [BARRIER]: "barrier", [END]: "end",
-      [TAKE]: "take" };
+      [TAKE]: "take", [SIGNAL]: "signal" };
     return known[reason] ?? `event ${this.eventName(reason)}`;
   }
 
