@@ -53,6 +53,9 @@ CASES = [
     case(X, "y = Size(x)", "int64 y"),
     case(X, "s = Shape<start=1, end=2>(x) c = Constant<value_ints=[3]>() y = Mul(s, c)",
          "int64[o] y"),
+    case("float[seq, 4] x",
+         "n = Shape(x) c = Constant<value_ints=[0, 4]>() d = Sub(n, c)"
+         "h = Constant<value_ints=[2]>() y = Div(d, h)", "int64[2] y", name="half of nothing"),
     case("float[1, 1, 4] x, float[seq] z",
          "n = Shape(z) a = Constant<value_ints=[2]>() b = Constant<value_ints=[4]>()"
          "s = Concat<axis=0>(a, n, b) y = Expand(x, s)", name="expand"),

@@ -195,11 +195,11 @@ def _divided(quotient: Quotient, attributes: dict[str, Any], a: Size, b: Size) -
     """Truncated."""
     if lowest(b) < 1:
         raise Undecided
-    if highest(a) <= 0:
-        return -_divided(quotient, attributes, -a, b)
-    if lowest(a) < 0:
+    sign = 1 if lowest(a) >= 0 else -1
+    positive = sign * a
+    if lowest(positive) < 0:
         raise Undecided
-    return quotient(a, b) if isinstance(b, int) else a // b
+    return sign * (quotient(positive, b) if isinstance(b, int) else positive // b)
 
 
 def _divided_without_rest(a: Size, b: Size) -> Size:
