@@ -176,7 +176,7 @@ class Maker:
     def _input(self, array: np.ndarray, dtype: str) -> Value:
         name = self._name("x")
         self.inputs[name] = _typed(array, dtype)
-        self.values[name] = Value(name, dtype, array, False)
+        self.values[name] = Value(name, dtype, evaluate.wide(self.inputs[name]), False)
         return self.values[name]
 
     def fixed(self, array: Any, dtype: str = "int64") -> Value:
@@ -190,8 +190,7 @@ class Maker:
             self.nodes.append(node)
         else:
             self.constants[name] = tensor
-        wide = typed.astype(np.float64) if dtypes.is_float(dtype) else typed
-        self.values[name] = Value(name, dtype, wide, True)
+        self.values[name] = Value(name, dtype, evaluate.wide(typed), True)
         return self.values[name]
 
     def value(

@@ -52,6 +52,14 @@ def test_the_generator_writes_its_operator(key):
             np.testing.assert_array_equal(values[name], value.array)
 
 
+@pytest.mark.parametrize("made", ["_input", "fixed"])
+def test_numbers_of_leaves_are_wide(made):
+    """As results are: a node that compares the types of two operands would find two."""
+    maker = Maker(0, 22)
+    value = getattr(maker, made)(np.array([0.1], np.float32), "float16")
+    assert value.array.dtype == np.float64 and value.array == np.float64(np.float16(0.1))
+
+
 def test_a_branch_that_reads_an_input_makes_no_constant():
     """The condition alone does not say what comes out."""
     from onnx import parser
