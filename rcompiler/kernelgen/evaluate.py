@@ -4,7 +4,8 @@ to the operands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -75,6 +76,14 @@ class Evaluator:
     def depth(self, op: ir.Operation) -> int:
         """The loop that an op stands in: what it computes is not known further out."""
         return 0
+
+    def around(self, op: ir.Operation) -> Sequence[Linear]:
+        """As `Reader.around`: there is none."""
+        return ()
+
+    def moved(self, names: Mapping[str, str]) -> AbstractContextManager[None]:
+        """As `Reader.moved`: there is none."""
+        return nullcontext()
 
     def applied(self, op: ir.Operation, dims: Mapping[ir.Value, Linear], lanes: int) -> Linear:
         """What an affine.apply inside of a body computes; `dims`: those of its operands that are

@@ -6,6 +6,8 @@ by it: the recursion goes through `Reader`, the imports go one way.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from torch_mlir import ir
@@ -52,6 +54,16 @@ class Reader(Protocol):
 
     def depth(self, op: ir.Operation) -> int:
         """The loop that an op stands in: what it computes is not known further out."""
+
+    @property
+    def point(self) -> int:
+        """Which of several points of a forall is computed: results of one are those of no other."""
+
+    def around(self, op: ir.Operation) -> Sequence[Linear]:
+        """Where the point of a forall is that an op is computed at, as far as it depends on it."""
+
+    def moved(self, names: Mapping[str, str]) -> AbstractContextManager[None]:
+        """What is computed inside is that of a point with other names in its place."""
 
     def read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
         """The element or elements of any tensor of the region."""

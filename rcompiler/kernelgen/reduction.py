@@ -84,14 +84,14 @@ class Reducer:
 
     def waiting(self, generic: Generic, position: list[Linear], lanes: int) -> list[Waiting]:
         """The results at a position that is prepared, all of which wait in memory."""
-        found: list[Waiting] = self._e.recall(_key(generic, position, lanes))
+        found: list[Waiting] = self._e.recall(self._key(generic, position, lanes))
         return found
 
     def wait(
         self, generic: Generic, position: list[Linear], lanes: int, sums: list[Waiting]
     ) -> None:
         """Make known in the open scope where the results at a position wait."""
-        self._e.remember(_key(generic, position, lanes), sums)
+        self._e.remember(self._key(generic, position, lanes), sums)
 
     def _value(self, found: Val | Waiting) -> Val:
         if isinstance(found, Val):
@@ -105,7 +105,7 @@ class Reducer:
         """Compute the results for all positions; under which they are remembered."""
         e = self._e
         lanes = lanes if any(map(lanes_differ, positions)) else 0
-        keys = [_key(generic, p, lanes) for p in positions]
+        keys = [self._key(generic, p, lanes) for p in positions]
         missing = [k for k, key in enumerate(keys) if e.recall(key) is None]
         if missing:
             symbols = {s for k in missing for c in positions[k] for s, _ in c.terms}
@@ -119,7 +119,12 @@ class Reducer:
     def finish(self, generic: Generic, position: list[Linear], value: Val) -> None:
         """Make the result at `position` known in the open scope, from its finished sum."""
         result = self._accumulators.rounded(value, element_of(generic.inits[0]))
-        self._e.remember(_key(generic, position, 0), [result])
+        self._e.remember(self._key(generic, position, 0), [result])
+
+    def _key(self, generic: Generic, position: list[Linear], lanes: int) -> tuple[object, ...]:
+        """Under which a result is remembered: one that all lanes share is a scalar."""
+        lanes = lanes if lanes_differ(position) else 0
+        return "reduce", self._reader.point, generic.op, tuple(position), lanes
 
     def _compute(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
@@ -225,11 +230,6 @@ class Reducer:
         many = 0 if len(broadcasts) >= len(vectors) else 1
         order = sorted(range(len(points)), key=lambda k: numbers[k][many])
         return order, 0 if () in broadcasts else len(broadcasts), len(vectors)
-
-
-def _key(generic: Generic, position: list[Linear], lanes: int) -> tuple[object, ...]:
-    """Under which a result is remembered: one that all lanes share is a scalar."""
-    return ("reduce", generic.op, tuple(position), lanes if lanes_differ(position) else 0)
 
 
 def _unrolls(spans: Spans, budget: int) -> dict[int, int]:

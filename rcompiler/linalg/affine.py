@@ -99,6 +99,11 @@ class Linear:
         stride = self.stride
         return self.first + stride * lane if stride else self
 
+    def renamed(self, names: Mapping[str, str]) -> Linear:
+        """With other symbols in place of some."""
+        terms = sorted((names.get(symbol, symbol), factor) for symbol, factor in self.terms)
+        return Linear(self.constant, tuple(terms))
+
     def lowest(self, ranges: Mapping[str, int]) -> int:
         """A lower bound; a symbol without a known range counts as 0 (none is subtracted)."""
         falls = (c * (ranges[s] - 1) for s, c in self.terms if c < 0 and s in ranges)

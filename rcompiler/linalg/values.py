@@ -39,6 +39,21 @@ def defining(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def depends_on(op: ir.Operation, value: ir.Value) -> bool:
+    """Whether what an op computes, or what is inside of it, is computed from a value."""
+    pending, seen = [op], {op}
+    while pending:
+        each = pending.pop()
+        for used in [v for inner in (each, *operations(each)) for v in inner.operands]:
+            if used == value:
+                return True
+            made = defining(used)
+            if made is not None and made not in seen:
+                seen.add(made)
+                pending.append(made)
+    return False
+
+
 def constant_of(value: ir.Value) -> ir.Attribute | None:
     """What the `arith.constant` holds that a value is; None where it is none."""
     op = defining(value)

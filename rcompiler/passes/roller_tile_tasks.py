@@ -18,7 +18,9 @@ After:
 A last tile that is smaller is a side of an scf.if, or a slice of run-time size along an axis that
 no vector and no register tile goes along. What an operator stages, a task computes first, one tile
 of each stage; dims that it walks step by step (`kernelgen.stages.walked_dims`) are loops around
-that. Left alone: sequential bodies, which are loops already.
+that. With `by-threads`, a sum that the lanes of a warp share in says so (`rtask.lanes`): that is to
+be seen of the whole operator only, and needs a device. Left alone: sequential bodies, which are
+loops already.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.pieces import Piece, pieces_of
 from rcompiler.linalg.values import STAGE, shape_of, yielded
 from rcompiler.passes import Pass
+from rcompiler.passes.ir.module_device import attached
 from rcompiler.passes.ir.patterns import walk
 from rcompiler.passes.tiles.body import (
     UNTILED,
@@ -51,7 +54,7 @@ from rcompiler.passes.tiles.body import (
 from rcompiler.passes.tiles.box import Box, extract, insert, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.sources import Sources
-from rcompiler.passes.tiles.thread_nest import is_by_threads
+from rcompiler.passes.tiles.thread_nest import is_by_threads, share_sums
 from rcompiler.passes.tiles.tile_generic import PATTERNS, tile_fill_of
 
 
@@ -60,7 +63,7 @@ class RollerTileTasks(Pass):
     """Make the body of every rKernel that of one rTask.
 
     Attributes:
-        by_threads: only of those whose threads each make what they store, see `is_by_threads`.
+        by_threads: only of those whose threads keep nothing for others, see `is_by_threads`.
     """
 
     by_threads: bool = False
@@ -71,8 +74,10 @@ class RollerTileTasks(Pass):
             op = kernel.operation
             if kernel.kind.value in UNTILED or is_tiled(op):
                 return True
-            if self.by_threads and not is_by_threads(op):
-                return True
+            if self.by_threads:
+                if not is_by_threads(op):
+                    return True
+                share_sums(op, attached(module).device.compute.warp)
             _TaskBody(op).write()
             return None
 

@@ -20,6 +20,18 @@ are counted in row-major order, and groups take them in turn. Sizes are known: w
 dim is a forall of its own, and lanes without an element do nothing. `rtask.in_flight`: how many
 elements a thread has read before it stores the first.
 
+Lanes that share in a sum (`rtask.lanes` of the reduction: a warp) come all of them, also those
+without an element of the tile, and all have the sum:
+
+    %r = scf.forall (%i, %l) in (8, 32) shared_outs(%o = %out) -> (tensor<8x32xf32>) {
+      %x = tensor.extract_slice %in[%i, 0] [1, 32] [1, 1]
+      %m = linalg.generic {"parallel", "reduction"} ins(%x) ... {rtask.lanes = 32}  // the row's
+      %t = linalg.generic {...} ins(column %l of %x, %m) ... -> tensor<1x1xf32>
+      ... each lane puts its own element
+    }
+    %r = scf.forall (%i, %l) in (8, 1) ... {  // a sum for each row: one lane puts it
+A sum that depends on %l is another one in each lane: the warp makes them one after the other.
+
 `register_tile` and `order` say nothing any more behind it: `order` goes. Bodies of whole operators
 are left alone. Needs: a device, for the threads of a block.
 """

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 MOST_SUMS = 64  # of a thread: with what it fetches ahead they stay in 255 registers
 IN_FLIGHT = 16  # elements that a thread reads, and keeps in registers, before it stores the first
+SUMS_IN_FLIGHT = 8  # the same of elements that are sums, all of which it keeps
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,15 @@ class ThreadTiles:
         threads: BlockThreads,
         *,
         sums: bool,
+        shared: bool = False,
     ) -> ThreadTiles:
         """Of a tile of `extents`, None for those that only a run knows, from the register tile that
         roller has chosen, the dim that its vectors go along, and their lanes.
+
+        shared: whether the lanes of a warp share in sums: then groups are warps.
         """
-        width = group_width(lanes if vector_dim >= 0 else 1, threads.warp)
+        wanted = threads.warp if shared else lanes if vector_dim >= 0 else 1
+        width = group_width(wanted, threads.warp)
         lanes = lanes_of(vector_dim, lanes, width)
         own = most_of_thread(register_tile, vector_dim, lanes)
         own = for_all_groups(own, vector_dim, lanes, extents, threads.count // width)
@@ -78,7 +83,7 @@ class ThreadTiles:
         to itself. What is left at the end of rows is little.
         """
         if self.sums:
-            return 1
+            return min(elements, SUMS_IN_FLIGHT)
         return IN_FLIGHT if lanes == self.lanes else min(elements, IN_FLIGHT)
 
 

@@ -315,6 +315,22 @@ def test_a_piece_that_a_task_has_nothing_of_is_left_alone():
     np.testing.assert_array_equal(kernel.run()[0], wanted)
 
 
+def test_sums_of_sums_that_each_lane_has_of_its_own():
+    """Vectors run along the rows: in each turn the warp makes the largest number of another row
+    first, and then the sum of what is below it.
+    """
+    x = random((8, 40))
+    tile = Tile((8, 40), (8, 40), (8, 1), vector_dim=0, lanes=8)
+    features = SimtFeatures(ThreadBlock(64), 1024)
+    kernel = GpuKernel(
+        softmax((8, 40), 1), ["%r"], [x], [((8, 40), "float32")], tile, features, "reduction"
+    )
+    powers = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    for seed in (None, 1):
+        [found] = kernel.run(seed=seed)
+        np.testing.assert_allclose(found, powers / powers.sum(1, keepdims=True), rtol=4e-6)
+
+
 @every(CHECKS)
 def test_some_kernels(check: Check):
     try_some(check)

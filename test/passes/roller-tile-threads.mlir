@@ -75,10 +75,15 @@
 
 // -----
 
-// Rows along memory, in whose sums the lanes of a warp share: it stays the body of a whole operator.
-// CHECK:       ^bb0(%{{.*}}: tensor<4x64xf32>):
-// CHECK-NOT:   scf.forall
-// CHECK:       order =
+// Rows along memory, in whose sums the lanes of a warp share: both warps of the block have two of them. One lane puts
+// them into the result.
+// CHECK:       ^bb0(%[[X:.*]]: tensor<4x64xf32>, %[[OUT:.*]]: tensor<4xf32>, %{{.*}}: index):
+// CHECK:       scf.forall (%[[I:.*]], %{{.*}}) in (2, 1) shared_outs(%[[O:.*]] = %[[OUT]])
+// CHECK:         %[[Y:.*]] = affine.apply {{.*}}(%[[I]])
+// CHECK:         %[[S:.*]] = tensor.extract_slice %[[X]][%[[Y]], 0] [2, 64] [1, 1]
+// CHECK:         %[[T:.*]] = linalg.generic {{.*}} ins(%[[S]] : tensor<2x64xf32>) outs(%{{.*}} : tensor<2xf32>) attrs = {rtask.lane_dim = 1 : i64, rtask.lanes = 32 : i64}
+// CHECK:           tensor.parallel_insert_slice %[[T]] into %[[O]][{{.*}}] [2] [1]
+// CHECK:       rtask.in_flight = 2 : i64
 "rtask.kernel"() ({
 ^bb0(%x: tensor<4x64xf32>):
   %zero = arith.constant 0.0 : f32
@@ -94,3 +99,34 @@
     reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 4>, registers = 1 : i64,
     source = "roller", sym_name = "sums", tasks = 1 : i64, tile = array<i64: 4>,
     vector_dim = -1 : i64, writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// A row divided by its sum: its lanes have an element each, and share in the one sum.
+// CHECK:       scf.forall (%[[I:.*]], %[[L:.*]]) in (4, 32)
+// CHECK:         %[[E:.*]] = tensor.extract_slice %[[X:.*]][%[[I]], %[[L]]] [1, 1] [1, 1]
+// CHECK:         %[[S:.*]] = tensor.extract_slice %[[X]][%[[I]], 0] [1, 32] [1, 1]
+// CHECK:         %[[SUM:.*]] = linalg.generic {{.*}} ins(%[[S]] : tensor<1x32xf32>) {{.*}}rtask.lanes = 32
+// CHECK:         %[[Q:.*]] = linalg.generic {{.*}} ins(%[[E]], %[[SUM]] :
+// CHECK:           tensor.parallel_insert_slice %[[Q]] into %{{.*}}[%[[I]], %[[L]]] [1, 1] [1, 1]
+"rtask.kernel"() ({
+^bb0(%x: tensor<4x32xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4x32xf32>) outs(%f : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %b = arith.addf %a, %o : f32
+    linalg.yield %b : f32
+  } -> tensor<4xf32>
+  %g = tensor.empty() : tensor<4x32xf32>
+  %z = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%x, %y : tensor<4x32xf32>, tensor<4xf32>) outs(%g : tensor<4x32xf32>) {
+  ^bb0(%a: f32, %s: f32, %o: f32):
+    %b = arith.divf %a, %s : f32
+    linalg.yield %b : f32
+  } -> tensor<4x32xf32>
+  "rtask.yield"(%z) : (tensor<4x32xf32>) -> ()
+}) {estimated_ns = 1.0, grid = array<i64: 1, 1>, kind = "reduction", lanes = 32 : i64, on_chip_bytes = 0 : i64, order = array<i64: 0, 1>,
+    reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 32>, registers = 1 : i64,
+    source = "roller", sym_name = "shares", tasks = 1 : i64, tile = array<i64: 4, 32>,
+    vector_dim = 1 : i64, writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()

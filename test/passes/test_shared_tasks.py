@@ -50,8 +50,7 @@ BODY = """
 APART = ("in_place = array<i64: 0, 0>,", "")
 
 
-def check(*changes):
-    text = BODY
+def check(*changes, text=BODY):
     for old, new in changes:
         assert text.count(old) == 1
         text = text.replace(old, new)
@@ -161,3 +160,87 @@ def test_a_forall_begins_at_zero():
     ):
         module = ir.Module.parse(begun)
         check_task_body(module.body.operations[0].operation)
+
+
+# Of 3 tasks of 4 rows the sum of each row, in which the lanes of a warp share.
+SUMS = """
+"rtask.kernel"() ({
+^bb0(%x: tensor<12x64xf32>, %out: tensor<12xf32>, %task: index):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1xf32>) -> tensor<1xf32>
+  %r = scf.forall (%i, %l) in (4, 1) shared_outs(%o = %out) -> (tensor<12xf32>) {
+    %y = affine.apply affine_map<(t, i) -> (t * 4 + i)>(%task, %i)
+    %s = tensor.extract_slice %x[%y, 0] [1, 64] [1, 1] : tensor<12x64xf32> to tensor<1x64xf32>
+    %t = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>,
+        affine_map<(a, b) -> (a)>], iterator_types = ["parallel", "reduction"]}
+        ins(%s : tensor<1x64xf32>) outs(%f : tensor<1xf32>)
+        attrs = {rtask.lane_dim = 1 : i64, rtask.lanes = 32 : i64} {
+    ^bb0(%u: f32, %v: f32):
+      %n = arith.addf %u, %v : f32
+      linalg.yield %n : f32
+    } -> tensor<1xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %t into %o[%y] [1] [1] : tensor<1xf32> into tensor<12xf32>
+    }
+  } {mapping = [#gpu.thread<linear_dim_1>, #gpu.thread<linear_dim_0>]}
+  "rtask.yield"(%r) : (tensor<12xf32>) -> ()
+}) {estimated_ns = 10.0 : f64, grid = array<i64: 3>,
+    kind = "reduction", lanes = 1 : i64, on_chip_bytes = 0 : i64,
+    reads = [[array<i64: 0, 4, 0, 4>, array<i64: -1, 0, 0, 0>]],
+    register_tile = array<i64: 1>, registers = 3 : i64, source = "by hand", sym_name = "mine",
+    tasks = 3 : i64, tile = array<i64: 4>, vector_dim = -1 : i64,
+    writes = [[array<i64: 0, 4, 0, 4>]]} : () -> ()
+"""
+PADDED = (
+    "    scf.forall.in_parallel {\n      tensor.parallel_insert_slice %t into",
+    "    %p = tensor.pad %t low[0] high[1] {\n    ^bb0(%q: index):\n"
+    "      tensor.yield %zero : f32\n    } : tensor<1xf32> to tensor<2xf32>\n"
+    "    %c = tensor.extract_slice %p[0] [1] [1] : tensor<2xf32> to tensor<1xf32>\n"
+    "    scf.forall.in_parallel {\n      tensor.parallel_insert_slice %c into",
+)
+
+
+def test_sums_that_lanes_share_in():
+    check(text=SUMS)
+
+
+def test_each_sum_has_one_lane_that_stores_it():
+    with pytest.raises(InvalidModel, match=r"element \[0\] of result 0 is written 32 times"):
+        check(("in (4, 1)", "in (4, 32)"), text=SUMS)
+
+
+def test_all_lanes_come_to_share_in_a_sum():
+    alone = (", rtask.lanes = 32 : i64", "")
+    check(PADDED, alone, text=SUMS)
+    with pytest.raises(InvalidModel, match="tensor.pad may have computed by some of them only"):
+        check(PADDED, text=SUMS)
+
+
+def test_lanes_wait_for_none_that_stores_an_element_alone():
+    """Behind a position that is computed, a sum is asked for where it is stored."""
+    read = (
+        "    scf.forall.in_parallel {\n      tensor.parallel_insert_slice %t into",
+        "    %c0 = arith.constant 0 : index\n"
+        "    %c = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>],\n"
+        '        iterator_types = ["parallel"]} outs(%e : tensor<1xf32>) {\n    ^bb0(%q: f32):\n'
+        "      %g = tensor.extract %t[%c0] : tensor<1xf32>\n      linalg.yield %g : f32\n"
+        "    } -> tensor<1xf32>\n"
+        "    scf.forall.in_parallel {\n      tensor.parallel_insert_slice %c into",
+    )
+    check(read, text=SUMS)
+    over = ("grid = array<i64: 3>,", "grid = array<i64: 3>, in_place = array<i64: 0, 0>,")
+    with pytest.raises(InvalidModel, match="tensor.extract may have computed by some of them"):
+        check(read, over, text=SUMS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("rtask.lane_dim = 1 : i64", "rtask.lane_dim = -1 : i64"),
+        ("%n = arith.addf %u, %v : f32", "%n = arith.subf %u, %v : f32"),
+    ],
+)
+def test_lanes_share_in_what_can_be_combined(old, new):
+    with pytest.raises(InvalidModel, match="that combines neighbours along one dim"):
+        check((old, new), text=SUMS)

@@ -100,3 +100,30 @@
     reads = [[array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 8>, registers = 1 : i64, source = "by hand",
     sym_name = "copied", tasks = 1 : i64, tile = array<i64: 8>, vector_dim = 0 : i64,
     writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// Half of a warp cannot share in a sum alone.
+// expected-error@+1 {{'rtask.lanes' says that 16 lanes share in a sum, and a warp of this device has 32; make the body anew}}
+"rtask.kernel"() ({
+^bb0(%x: tensor<8x64xf32>, %out: tensor<8xf32>, %task: index):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1xf32>) -> tensor<1xf32>
+  %r = scf.forall (%i, %l) in (8, 1) shared_outs(%o = %out) -> (tensor<8xf32>) {
+    %j = affine.apply affine_map<(d0, d1) -> (d0 + d1)>(%i, %l)
+    %s = tensor.extract_slice %x[%j, 0] [1, 64] [1, 1] : tensor<8x64xf32> to tensor<1x64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i)>], iterator_types = ["parallel", "reduction"]} ins(%s : tensor<1x64xf32>) outs(%f : tensor<1xf32>) attrs = {rtask.lane_dim = 1 : i64, rtask.lanes = 16 : i64} {
+    ^bb0(%u: f32, %v: f32):
+      %w = arith.addf %u, %v : f32
+      linalg.yield %w : f32
+    } -> tensor<1xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %y into %o[%j] [1] [1] : tensor<1xf32> into tensor<8xf32>
+    }
+  } {mapping = [#gpu.thread<linear_dim_1>, #gpu.thread<linear_dim_0>]}
+  "rtask.yield"(%r) : (tensor<8xf32>) -> ()
+}) {estimated_ns = 1.0, grid = array<i64: 1>, kind = "reduction", lanes = 8 : i64, on_chip_bytes = 0 : i64,
+    reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 8>, registers = 1 : i64,
+    source = "by hand", sym_name = "half", tasks = 1 : i64, tile = array<i64: 8>, vector_dim = 0 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()

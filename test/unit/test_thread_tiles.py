@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rcompiler.roller.thread_tiles import IN_FLIGHT, BlockThreads, ThreadTiles, group_width
+from rcompiler.roller.thread_tiles import (
+    IN_FLIGHT,
+    SUMS_IN_FLIGHT,
+    BlockThreads,
+    ThreadTiles,
+    group_width,
+)
 
 EXTENTS = st.lists(st.integers(1, 70), min_size=1, max_size=3)
 
@@ -33,6 +39,14 @@ def test_no_group_is_idle():
     assert many.register_tile == (8, 4)
 
 
+def test_groups_that_share_in_sums_are_warps():
+    """Of 8 warps each has one of 8 register tiles of 4 rows; of 256 threads, 224 would be idle."""
+    threads = BlockThreads(256, 32)
+    alone = ThreadTiles.of([4], -1, 1, [32], threads, sums=True)
+    shared = ThreadTiles.of([4], -1, 1, [32], threads, sums=True, shared=True)
+    assert (alone.register_tile, shared.register_tile) == ((1,), (4,))
+
+
 def test_extents_of_a_run_leave_the_tile_as_it_is():
     tiles = ThreadTiles.of([8, 4], 1, 4, [None, 4], BlockThreads(256, 32), sums=False)
     assert tiles.register_tile == (8, 4)
@@ -43,7 +57,8 @@ def test_what_a_thread_reads_before_it_stores():
     assert tiles.in_flight(2, 8) == IN_FLIGHT
     assert tiles.in_flight(2, 4) == 2  # what is left at the end of rows
     sums = ThreadTiles.of([2, 8], 1, 8, [64, 20], BlockThreads(64, 32), sums=True)
-    assert sums.in_flight(2, 8) == 1
+    assert sums.in_flight(2, 8) == 2  # of one register tile, whatever it has
+    assert sums.in_flight(12, 8) == SUMS_IN_FLIGHT
 
 
 @pytest.mark.parametrize(("lanes", "width"), [(1, 1), (3, 2), (32, 32), (64, 32), (0, 1)])

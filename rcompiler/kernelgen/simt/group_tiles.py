@@ -18,13 +18,12 @@ from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.roller.thread_tiles import (
     IN_FLIGHT,
+    SUMS_IN_FLIGHT,
     for_all_groups,
     lanes_of,
     most_of_thread,
     step_cover,
 )
-
-_SUMS_IN_FLIGHT = 8  # elements that are read before the first is stored, where all sums are kept
 
 
 def for_threads(tiling: Tiling, width: int) -> Tiling:
@@ -141,7 +140,7 @@ class GroupTiles:
         """
         e, placed = self.emitter, [at for base in bases for at in self._placed(base, steps)]
         self.elements.prepare(self.sources, [at for at, _ in placed], 0)
-        at_once = _SUMS_IN_FLIGHT if self._sums else IN_FLIGHT
+        at_once = SUMS_IN_FLIGHT if self._sums else IN_FLIGHT
         for first in range(0, len(placed), at_once):
             some = placed[first : first + at_once]
             # Threads without an element compute the last one, too, but not where it may be stored

@@ -4,10 +4,13 @@ A thread adds up the results it needs by itself, with one exception: a reduction
 memory, whose results lie apart (the rows of a softmax, a product with a matrix stored by rows). Of
 that the lanes of a warp take a few neighbours each in turn, so that they touch consecutive memory,
 and combine what they have by exchange. Who shares in a sum depends on the operator only, never on
-the tile, so every tiling gives the same bits.
+the tile, so every tiling gives the same bits. The body of one task says which sums these are
+(`rtask.lanes`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from rcompiler.kernelgen.accumulators import LANE_CHAINS, Accumulators
 from rcompiler.kernelgen.reader import Reader
@@ -23,62 +26,55 @@ from rcompiler.linalg.values import element_of
 _AT_ONCE = 8  # results of a warp: they share what they read, and have several sums in each lane
 
 
-def warp_reducer(reader: Reader, emitter: SimtEmitter) -> Reducer:
+def warp_reducer(
+    reader: Reader, emitter: SimtEmitter, shares: Callable[[Generic], bool] = by_warps
+) -> Reducer:
     """What computes reductions by all threads of a block, each thread those of its own results.
     Dot groups are for the vectors of CPUs: a thread takes their steps one by one.
+
+    shares: whether the lanes of a warp share in the sums of a reduction.
     """
     accumulators = Accumulators(reader, None)
-    return Reducer(reader, accumulators, WarpSums(reader, emitter, accumulators))
-
-
-def thread_reducer(reader: Reader) -> Reducer:
-    """What computes reductions where each thread adds up those of its own results alone."""
-    return Reducer(reader, Accumulators(reader, None), _Alone())
-
-
-class _Alone:
-    """Sums that nobody shares in."""
-
-    def shares(self, generic: Generic) -> bool:
-        """Of none."""
-        return False
-
-    def results(
-        self, generic: Generic, positions: list[list[Linear]], lanes: int
-    ) -> list[list[Val]]:
-        """Of none of them."""
-        raise AssertionError
+    return Reducer(reader, accumulators, WarpSums(reader, emitter, accumulators, shares))
 
 
 class WarpSums:
     """Sums that the lanes of a warp share in."""
 
-    def __init__(self, reader: Reader, emitter: SimtEmitter, accumulators: Accumulators) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        emitter: SimtEmitter,
+        accumulators: Accumulators,
+        shares: Callable[[Generic], bool],
+    ) -> None:
         self._reader, self._simt, self._accumulators = reader, emitter, accumulators
+        self._shares = shares
 
     def shares(self, generic: Generic) -> bool:
-        """See `by_warps`."""
-        return by_warps(generic)
+        """As the whole operator says, or its tile."""
+        return self._shares(generic)
 
     def results(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
     ) -> list[list[Val]]:
         """For each position the result, some of them together."""
-        if any(self._asked(position) for position in positions):
+        if any(self._asked(generic, position) for position in positions):
             return [[self._by_warp(generic, position)] for position in positions]
         found = []
         for first in range(0, len(positions), _AT_ONCE):
             found += self._together(generic, positions[first : first + _AT_ONCE])
         return [[value] for value in found]
 
-    def _asked(self, position: list[Linear]) -> list[str]:
+    def _asked(self, generic: Generic, position: list[Linear]) -> list[str]:
         """What tells the result that this thread asks for from those of the others."""
-        return sorted({s for c in position for s, _ in c.terms if self._simt.varies(s)})
+        places = [*position, *self._reader.around(generic.op)]
+        return sorted({s for c in places for s, _ in c.terms if self._simt.varies(s)})
 
     def _by_warp(self, generic: Generic, position: list[Linear]) -> Val:
         """The result at `position`, for all threads that ask: they may ask for different ones."""
         e = self._simt
-        symbols = self._asked(position)
+        symbols = self._asked(generic, position)
         if not symbols:
             return self._together(generic, [position])[0]
         own = e.number(e.lane_number)
@@ -90,11 +86,8 @@ class WarpSums:
             for symbol, name in asked.items():
                 if symbol in e.ranges:
                     e.ranges[name] = e.ranges[symbol]
-            there = [
-                Linear(c.constant, tuple(sorted((asked.get(s, s), k) for s, k in c.terms)))
-                for c in position
-            ]
-            [value] = self._together(generic, [there])
+            with self._reader.moved(asked):
+                [value] = self._together(generic, [[c.renamed(asked) for c in position]])
             return [e.select(e.compare("eq", own, lane), value, kept[0])]
 
         nothing = e.constant(0, element)

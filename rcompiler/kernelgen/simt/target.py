@@ -27,12 +27,14 @@ from rcompiler.dialects.rtask import is_task_body
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.lane_sums import vector_reducer
+from rcompiler.kernelgen.reader import Reader
+from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, WHOLE, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.meeting import BlockMeeting
 from rcompiler.kernelgen.simt.move_grid import ThreadBlock
 from rcompiler.kernelgen.simt.products import Products
-from rcompiler.kernelgen.simt.reduction import thread_reducer, warp_reducer
+from rcompiler.kernelgen.simt.reduction import warp_reducer
 from rcompiler.kernelgen.simt.slabs import share_out_slabs
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
 from rcompiler.kernelgen.simt.thread_task import ThreadTaskEvaluator, ThreadTaskWriter
@@ -45,8 +47,8 @@ from rcompiler.kernelgen.stages import Stage, stages_of
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.generic import generics_of
-from rcompiler.linalg.shared_sums import by_warps
-from rcompiler.linalg.values import element_of, shape_of
+from rcompiler.linalg.shared_sums import LANES, by_warps, shared_in
+from rcompiler.linalg.values import element_of, integer, shape_of
 from rcompiler.roller.thread_tiles import group_width
 from rcompiler.runtime.gpu.tensor_maps import TensorMapBox
 
@@ -175,8 +177,12 @@ class SimtTarget:
         self, kernel: ir.Operation, outputs: Sequence[Buffer], operands: Sequence[Buffer]
     ) -> ThreadTaskWriter:
         """As `Target.task_writer`; raises CompilerError for a body without a share for threads."""
-        evaluator = ThreadTaskEvaluator(self._e, {}, new_reducer=thread_reducer)
+        evaluator = ThreadTaskEvaluator(self._e, {}, new_reducer=self._task_reducer)
         return ThreadTaskWriter(kernel, self._e, evaluator, outputs, operands)
+
+    def _task_reducer(self, reader: Reader) -> Reducer:
+        """Of the body of one task, which says what the lanes of a warp share in."""
+        return warp_reducer(reader, self._e, lambda generic: LANES in generic.op.attributes)
 
     def tile_writer(self, name: str, tiling: Tiling) -> SimtTileWriter:
         """As `Target.tile_writer`; no reduction runs in parts."""
@@ -186,8 +192,20 @@ class SimtTarget:
 def _width(block: ir.Block, tiling: Tiling, stages: Sequence[Stage], warp: int) -> int:
     """Threads that work on one register tile: a whole warp where its lanes share in sums, else as
     many as the widest vector has lanes.
+
+    Raises CompilerError for a sum that other lanes share in than those of a warp.
     """
-    if not is_task_body(block) and any(map(by_warps, generics_of(block))):
+    if is_task_body(block):
+        shared = list(shared_in(block))
+    else:
+        shared = [generic.op for generic in generics_of(block) if by_warps(generic)]
+    for op in shared:
+        if LANES in op.attributes and (lanes := integer(op, LANES)) != warp:
+            raise CompilerError(
+                f"{op.location}: '{LANES}' says that {lanes} lanes share in a sum, and a warp of "
+                f"this device has {warp}; make the body anew with rc-tile-threads"
+            )
+    if shared:
         return warp
     tilings = [tiling, *(stage.tiling for stage in stages)]
     lanes = max(t.lanes if t.vector_dim >= 0 else 1 for t in tilings)

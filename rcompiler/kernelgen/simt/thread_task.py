@@ -4,7 +4,8 @@
 
 Its 36 register tiles go to the groups of threads in turn: group 0 has tiles 0, 8, 16, ...
 of a block of 8 groups. %l is the lane of a thread in its group. Of a forall of fewer lanes than a
-group has threads, those beyond compute what the last one does, and store nothing.
+group has threads, those beyond compute what the last one does, and store nothing. Where lanes
+share in sums, a group is a warp, and all of it computes them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch_mlir import ir
 
@@ -28,7 +30,7 @@ from rcompiler.kernelgen.task import DYNAMIC, TaskEvaluator, TaskWriter
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.pieces import Piece
-from rcompiler.linalg.values import integer, integers, last_of, shape_of
+from rcompiler.linalg.values import depends_on, integer, integers, last_of, shape_of
 
 _BOUNDS = ("staticLowerBound", "staticUpperBound", "staticStep")
 
@@ -37,21 +39,56 @@ class ThreadTaskEvaluator(TaskEvaluator, SimtEvaluator):
     """Reads elements of tiles for one thread, at one point of a forall or another."""
 
     _points = 0
+    _here: Point | None = None
+
+    def __init__(self, emitter: SimtEmitter, buffers: dict[ir.Value, Buffer], **how: Any) -> None:
+        """how: as `SimtEvaluator` has it."""
+        super().__init__(emitter, buffers, **how)
+        self._outside = self._positions, self._slices, self._shown
+        self._users: dict[tuple[ir.Value, ir.Value], bool] = {}
 
     @contextmanager
     def at(self, point: Point) -> Iterator[None]:
         """What is computed inside is that of a point."""
-        outer = self.point, self._positions, self._slices, self._shown
+        outer = self._here, self.point, self._positions, self._slices, self._shown
         if point.number == 0:  # nothing is known of it
             self._points += 1
+            positions, slices, shown = self._outside
             point.number = self._points
-            point.known = ({**self._positions, **point.places}, {**self._slices}, {**self._shown})
-        self.point = point.number
+            point.known = ({**positions, **point.places}, {**slices}, {**shown})
+        self._here, self.point = point, point.number
         self._positions, self._slices, self._shown = point.known
         try:
             yield
         finally:
-            self.point, self._positions, self._slices, self._shown = outer
+            self._here, self.point, self._positions, self._slices, self._shown = outer
+
+    def around(self, op: ir.Operation) -> Sequence[Linear]:
+        """As `Reader.around`."""
+        places = self._here.places if self._here is not None else {}
+        return [place for value, place in places.items() if self._depends(op, value)]
+
+    def _depends(self, op: ir.Operation, variable: ir.Value) -> bool:
+        """Whether what an op computes depends on a variable of the forall that it stands in."""
+        key = op.results[0], variable
+        if key not in self._users:
+            self._users[key] = op.block == variable.owner and depends_on(op, variable)
+        return self._users[key]
+
+    @contextmanager
+    def moved(self, names: Mapping[str, str]) -> Iterator[None]:
+        """As `Reader.moved`."""
+        if self._here is None:
+            yield
+            return
+        block = next(iter(self._here.places)).owner
+        depth = self._depths[block]
+        self.enter(block)  # nothing of the other point is known further out
+        try:
+            with self.at(Point({v: p.renamed(names) for v, p in self._here.places.items()})):
+                yield
+        finally:
+            self._depths[block] = depth
 
 
 class Point:

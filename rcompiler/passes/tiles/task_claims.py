@@ -22,7 +22,9 @@ from rcompiler.dialects.rtask import operands_of
 from rcompiler.dialects.task_body import IN_PARALLEL, MEMORY, PUT, THREADS, stores_in
 from rcompiler.errors import InvalidModel
 from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.generic import LANE_DIM, Generic
 from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.shared_sums import AT_POSITION, GUARDS, LANES, guard_of, shared_in
 from rcompiler.linalg.values import (
     defining,
     element_of,
@@ -95,6 +97,7 @@ class _Tasks:
     def check(self) -> None:
         check_ops(self._block, self._errors)
         self._check_kept()
+        self._check_shared()
         for points in tasks(self._task, self._grid):
             self._run(self._block, points)
         for k, counts in enumerate(self._written):
@@ -123,6 +126,25 @@ class _Tasks:
                 raise self._errors.wrong(
                     "'in_place' is not proved of a body in vectors, which reads operands at any "
                     "time; remove it, and give the result bytes of its own"
+                )
+
+    def _check_shared(self) -> None:
+        """The lanes of a warp that share in a sum meet there: all of them have to come."""
+        # what a tile takes the place of is read by those threads only that store an element
+        guards = {*GUARDS, AT_POSITION} if self._in_place else GUARDS
+        for op in shared_in(self._block):
+            generic = Generic(op) if op.name == "linalg.generic" else None
+            if generic is None or generic.lane_dim is None or generic.combiner is None:
+                raise self._errors.wrong(
+                    f"'{LANES}' of {op.name}: lanes share in a linalg.generic that combines "
+                    f"neighbours along one dim, its '{LANE_DIM}', by one operation"
+                )
+            guard = guard_of(op, guards)
+            if guard is not None:
+                raise self._errors.wrong(
+                    f"lanes share in a sum ('{LANES}') that {guard.name} may have computed by some "
+                    f"of them only, and the others would wait; remove '{LANES}', and each lane "
+                    "adds up its own"
                 )
 
     def _keep(self, value: ir.Value, kept: set[ir.Operation]) -> None:

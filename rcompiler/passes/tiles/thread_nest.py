@@ -25,8 +25,8 @@ from rcompiler.dialects.task_body import IN_FLIGHT
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.generic import generics_of
 from rcompiler.linalg.product import is_product
-from rcompiler.linalg.shared_sums import by_warps
-from rcompiler.linalg.values import STAGE, integer, integers, ops_of, string
+from rcompiler.linalg.shared_sums import LANES, by_warps, shared_in
+from rcompiler.linalg.values import STAGE, integer, integers, ops_of
 from rcompiler.passes.tiles.body import Values
 from rcompiler.passes.tiles.box import Box
 from rcompiler.passes.tiles.indices import Indices
@@ -35,18 +35,24 @@ from rcompiler.roller.thread_tiles import BlockThreads, ThreadTiles
 # Makes what a thread puts into each result, from the box of the tile that it has.
 Leaf = Callable[[Box], Values]
 
-KINDS = ("elementwise", "movement", "gather", "pooling", "transform")
-"""Kinds of kernels whose threads each make what they store, and share nothing on the way."""
-
 
 def is_by_threads(kernel: ir.Operation) -> bool:
-    """Whether each thread makes what it stores by itself: nothing is kept in memory for others, no
-    lanes share in a sum, and no threads in the operands of a product.
+    """Whether threads keep nothing in memory for others: neither stages, nor operands of products.
+    At most the lanes of a warp share in a sum.
     """
     block = kernel.regions[0].blocks[0]
-    if string(kernel, "kind") not in KINDS or any(op.name == STAGE for op in ops_of(block)):
+    if any(op.name == STAGE for op in ops_of(block)):
         return False
-    return not any(by_warps(g) or is_product(g) for g in generics_of(block))
+    return not any(map(is_product, generics_of(block)))
+
+
+def share_sums(kernel: ir.Operation, lanes: int) -> None:
+    """Say of each sum of a whole operator that the lanes of a warp share in whether they do, while
+    that is to be seen: of a tile it is not.
+    """
+    for generic in generics_of(kernel.regions[0].blocks[0]):
+        if by_warps(generic):
+            generic.op.attributes[LANES] = to_attribute(lanes)
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,7 @@ class ThreadNest:
             [n.constant if n.is_constant else None for n in box.sizes],
             threads,
             sums=sums,
+            shared=any(True for _ in shared_in(kernel.regions[0].blocks[0])),
         )
         order = [d for d in integers(kernel, "order") if d < box.rank]
         self._order = order + [d for d in range(box.rank) if d not in order]
