@@ -9,6 +9,12 @@ from rcompiler.dialects import rtask
 MEMORY = "bufferization.alloc_tensor"
 """What a task puts tiles into that are no results: a tensor of its own, each time it is made."""
 
+SHARED = "#gpu.address_space<workgroup>"
+"""`memory_space` of MEMORY that all threads of a block have."""
+
+BARRIER = "gpu.barrier"
+"""Where all threads of a block meet: what they put into SHARED before is there behind it."""
+
 VECTOR_DIM = "rtask.vector_dim"
 """Of MEMORY: the dim of it that vectors go along, where that is not the kernel's `vector_dim`."""
 

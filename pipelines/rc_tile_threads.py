@@ -12,8 +12,8 @@ from rcompiler.passes.roller_tile_threads import RollerTileThreads
 class RcTileThreads(Pipeline):
     """Make the body of rKernels for GPUs that of one rTask, shared out to the threads of a block.
 
-    Of those whose threads keep nothing in memory for others, neither stages nor operands of
-    products; the others stay bodies of whole operators.
+    Of those whose threads keep no operands of products in memory for others, and no stage over one
+    that it reads; the others stay bodies of whole operators.
     """
 
     def passes(self) -> list[Element]:

@@ -12,7 +12,7 @@ element is written over it. Of several heads a task goes through all stages of o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -22,12 +22,14 @@ from rcompiler.dialects.rtask import is_task_body
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.kept_stages import (
+    ALIGNMENT,
+    kept_bytes,
+    kept_shape,
+    sources_of,
+    stages_inside,
+)
 from rcompiler.linalg.values import STAGE, element_of, integers, shape_of
-
-ALIGNMENT = 64  # bytes
-# Bytes; rows at a multiple of this share few sets of a cache of 64 sets. A choice for every device:
-# where a tile lies in the workspace is written in the rKernel, whatever it is compiled for.
-_FEW_SETS = 1024
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,10 @@ class Stage:
             return True
         return any(map(self._overlaps, (other, *other.sources)))
 
+    def replaces(self, other: Stage) -> bool:
+        """Whether it is kept where `other` is, which it is computed from."""
+        return self._overlaps(other)
+
     def _overlaps(self, other: Stage) -> bool:
         return self.offset < other.end and other.offset < self.end
 
@@ -87,15 +93,6 @@ def computed_together(dim: int, tiling: Tiling, stages: Sequence[Stage]) -> bool
         for s in stages
         for d, axis in enumerate(s.axes)
     )
-
-
-def kept_shape(tile: tuple[int, ...], element: str) -> tuple[int, ...]:
-    """A tile as it lies in memory: one line more per row where rows would share few sets."""
-    *rows, row = tile or (1,)
-    item = item_bytes(element)
-    if math.prod(rows) > 1 and row * item % _FEW_SETS == 0:
-        row += ALIGNMENT // item
-    return (*rows, row)[: len(tile)]
 
 
 def walked_dims(kernel: ir.Operation) -> list[int]:
@@ -146,7 +143,7 @@ def stages_of(kernel: ir.Operation, tile: tuple[int, ...]) -> list[Stage]:
         over = [s for s in live if ends[ops.index(s.op)] == number and _replaces(alone, s)]
         taken = [(s.offset, s.end) for s in live]
         offset = over[0].offset if over else _first_fit(taken, alone.end)
-        sources = tuple(stage for stage in stages if stage.op in _sources(op))
+        sources = tuple(stage for stage in stages if stage.op in sources_of(op))
         stages.append(replace(alone, offset=offset, sources=sources))
     return stages
 
@@ -155,27 +152,8 @@ def workspace_bytes(kernel: ir.Operation, tile: tuple[int, ...]) -> int:
     """Bytes of on-chip memory that a task of the kernel needs for its stages."""
     block = kernel.regions[0].blocks[0]
     if is_task_body(block):
-        return max(map(_end_of, stages_inside(block)), default=0)
+        return max((kept_bytes(op)[1] for op in stages_inside(block)), default=0)
     return max((stage.end for stage in stages_of(kernel, tile)), default=0)
-
-
-def stages_inside(block: ir.Block) -> Iterator[ir.Operation]:
-    """The stages in the body of one task, also in its loops and branches."""
-    for view in block.operations:
-        op = view.operation
-        if op.name == STAGE:
-            yield op
-        elif op.name.startswith("scf."):
-            for region in op.regions:
-                for inner in region.blocks:
-                    yield from stages_inside(inner)
-
-
-def _end_of(op: ir.Operation) -> int:
-    """Byte of the workspace behind the tile that a stage in the body of a task keeps."""
-    element = element_of(op.result)
-    size = math.prod(kept_shape(integers(op, "kept"), element)) * item_bytes(element)
-    return ir.IntegerAttr(op.attributes["offset"]).value + -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _last_reader(op: ir.Operation, stages: list[ir.Operation]) -> int:
@@ -193,29 +171,15 @@ def _last_reader(op: ir.Operation, stages: list[ir.Operation]) -> int:
     return last
 
 
-def _sources(op: ir.Operation) -> set[ir.Operation]:
-    """The stages that a stage is computed from."""
-    found: set[ir.Operation] = set()
-    pending, seen = [op], set[ir.Operation]()
-    while pending:
-        for owner in _defining(pending.pop()) - seen:
-            seen.add(owner)
-            (found.add if owner.name == STAGE else pending.append)(owner)
-    return found
-
-
-def _defining(op: ir.Operation) -> set[ir.Operation]:
-    """The ops that an op, and what is inside of it, takes values from."""
-    found = {v.owner.operation for v in op.operands if not isinstance(v.owner, ir.Block)}
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                found |= _defining(inner.operation)
-    return found
-
-
 def _users(op: ir.Operation) -> set[ir.Operation]:
-    return {use.owner.operation for result in op.results for use in result.uses}
+    """The ops beside an op that use it, also from within a region of theirs."""
+    found = set()
+    for use in (use for result in op.results for use in result.uses):
+        user = use.owner.operation
+        while user.block != op.block:
+            user = user.parent.operation
+        found.add(user)
+    return found
 
 
 def _replaces(stage: Stage, kept: Stage) -> bool:

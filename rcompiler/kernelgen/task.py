@@ -14,7 +14,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from rcompiler.dialects.task_body import MEMORY, PUT, THREADS, VECTOR_DIM, stores_in
+from rcompiler.dialects.task_body import BARRIER, MEMORY, PUT, THREADS, VECTOR_DIM, stores_in
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.buffer import Buffer, in_workspace
 from rcompiler.kernelgen.emitter import Emitter
@@ -22,13 +22,13 @@ from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.overwritten import check_overwritten
 from rcompiler.kernelgen.same_boxes import SameBoxes
 from rcompiler.kernelgen.stack import STACK_LIMIT, stack_memory
-from rcompiler.kernelgen.stages import kept_shape, stages_inside
 from rcompiler.kernelgen.task_vectors import TaskVectors
 from rcompiler.kernelgen.tile import VectorTileWriter
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.kept_stages import kept_shape, stages_inside
 from rcompiler.linalg.pieces import Piece
 from rcompiler.linalg.values import (
     STAGE,
@@ -202,10 +202,10 @@ class TaskWriter:
         """The task of this number."""
         self._evaluator.put(self._task, number)
         self._written.clear()
-        self._ops(self._block)
+        self.ops(self._block)
 
     # -- control flow
-    def _ops(self, block: ir.Block) -> None:
+    def ops(self, block: ir.Block) -> None:
         """What a block stores."""
         e = self._e
         guard = e.guard
@@ -233,6 +233,8 @@ class TaskWriter:
                 self._store_vector(op)
             elif op.name in _LIMITS or self._is_of_grid(op):
                 self._evaluator.position_of(op.result)  # here, and not where it is first read
+            elif op.name == BARRIER:
+                self.meet(op)
             elif op.name == STAGE:
                 self._buffers[op.result] = self._buffer(op.operands[0])
         e.guard, self._evaluator.apart = guard, apart
@@ -247,7 +249,7 @@ class TaskWriter:
         for number, init in enumerate(inits):
             if isinstance(init.type, ir.RankedTensorType):
                 result = op.results[number]
-                self._buffers[carried[number]] = self._memory(result, init)
+                self._buffers[carried[number]] = self.memory(result, init)
                 self._buffers[result] = self._buffers[carried[number]]
             else:
                 numbers.append(number)
@@ -256,7 +258,7 @@ class TaskWriter:
             self._evaluator.put(variable, at)
             for number, value in zip(numbers, values, strict=True):
                 self._vectors.put(carried[number], value)
-            self._ops(block)
+            self.ops(block)
             return [self._vectors.value(following[number]) for number in numbers]
 
         starts = [self._vectors.value(inits[number]) for number in numbers]
@@ -270,6 +272,10 @@ class TaskWriter:
             f"{op.location}: the threads of a block share in this task, and a core has one; make "
             "its body with rc-tile-kernels"
         )
+
+    def meet(self, op: ir.Operation) -> None:
+        """Where the threads of a block meet. Raises CompilerError: a core has one."""
+        raise CompilerError(f"{op.location}: the threads of a block meet here, and a core has one")
 
     def _turns(
         self,
@@ -301,7 +307,7 @@ class TaskWriter:
         condition = self._e.compare("eq", a, b).name
 
         def side(region: ir.Region) -> list:
-            self._ops(region.blocks[0])
+            self.ops(region.blocks[0])
             return []
 
         then, otherwise = op.regions
@@ -318,7 +324,7 @@ class TaskWriter:
         return isinstance(expression.maybe_downcast(), ir.AffineFloorDivExpr | ir.AffineModExpr)
 
     # -- tensors in memory
-    def _memory(self, value: ir.Value, before: ir.Value) -> Buffer:
+    def memory(self, value: ir.Value, before: ir.Value) -> Buffer:
         """The memory of a tensor that was `before` without its last tiles."""
         stage = self._kept.get(value)
         if stage is None or before in self._kept:
@@ -330,7 +336,7 @@ class TaskWriter:
         if value not in self._buffers:
             op = defining(value)
             if op is not None and op.name == "tensor.insert_slice":
-                self._buffers[value] = self._memory(value, op.operands[1])
+                self._buffers[value] = self.memory(value, op.operands[1])
             elif op is not None and op.name in ("tensor.empty", MEMORY):
                 self._buffers[value] = self._new(value)
             else:
@@ -389,7 +395,7 @@ class TaskWriter:
         sources, outputs = [], []
         for op in ops:
             tile, into = op.operands[0], op.operands[1]
-            buffer = self._buffers[op.result] = self._memory(op.result, into)
+            buffer = self._buffers[op.result] = self.memory(op.result, into)
             origin = buffer.origin or (Linear(),) * rank
             moved = tuple(s + o * -1 for s, o in zip(origin, offsets, strict=True))
             outputs.append(replace(buffer, origin=moved))
@@ -420,7 +426,7 @@ class TaskWriter:
     def _store_vector(self, op: ir.Operation) -> None:
         """What a body that computes with vectors of its own puts into a tensor."""
         value, into, *indices = op.operands
-        buffer = self._buffers[op.result] = self._memory(op.result, into)
+        buffer = self._buffers[op.result] = self.memory(op.result, into)
         place = buffer.offset(self._vectors.positions(indices, 0))
         self._e.store(self._vectors.value(value), buffer.pointer, place)
 
@@ -451,6 +457,8 @@ def _before(value: ir.Value) -> Sequence[ir.Value]:
         loop = owner.owner.operation
         return [loop.operands[2 + value.arg_number]] if loop.name == "scf.for" else ()
     op = owner.operation
+    if op.name == THREADS:
+        return [list(op.operands)[value.result_number - len(op.results)]]
     if op.name in ("tensor.insert_slice", "vector.transfer_write"):
         return [op.operands[1]]
     if op.name not in ("scf.for", "scf.if"):

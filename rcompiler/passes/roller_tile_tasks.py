@@ -34,8 +34,10 @@ from rcompiler.dialects.attributes import to_attribute
 from rcompiler.kernelgen.stages import Stage, computed_together, stages_of, walked_dims
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.generic import generics_of
 from rcompiler.linalg.pieces import Piece, pieces_of
-from rcompiler.linalg.values import STAGE, shape_of, yielded
+from rcompiler.linalg.product import is_product
+from rcompiler.linalg.values import STAGE, integers, ops_of, shape_of, yielded
 from rcompiler.passes import Pass
 from rcompiler.passes.ir.module_device import attached
 from rcompiler.passes.ir.patterns import walk
@@ -54,8 +56,9 @@ from rcompiler.passes.tiles.body import (
 from rcompiler.passes.tiles.box import Box, extract, insert, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.sources import Sources
-from rcompiler.passes.tiles.thread_nest import is_by_threads, share_sums
+from rcompiler.passes.tiles.thread_nest import share_sums
 from rcompiler.passes.tiles.tile_generic import PATTERNS, tile_fill_of
+from rcompiler.passes.tiles.tile_pads import is_joined_anew
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class RollerTileTasks(Pass):
     """Make the body of every rKernel that of one rTask.
 
     Attributes:
-        by_threads: only of those whose threads keep nothing for others, see `is_by_threads`.
+        by_threads: only of those that the threads of a block can share in.
     """
 
     by_threads: bool = False
@@ -75,13 +78,29 @@ class RollerTileTasks(Pass):
             if kernel.kind.value in UNTILED or is_tiled(op):
                 return True
             if self.by_threads:
-                if not is_by_threads(op):
+                if not _is_by_threads(op):
                     return True
                 share_sums(op, attached(module).device.compute.warp)
             _TaskBody(op).write()
             return None
 
         walk(module, {rtask.KernelOp: tile})
+
+
+def _is_by_threads(kernel: ir.Operation) -> bool:
+    """Whether threads keep no operands of products in memory for others. At most the lanes of a
+    warp share in a sum, and all threads in stages, of which none is written over another that it
+    reads, or read at some position from within another op. Nor is anything padded or joined of
+    what is computed: how much of it a thread has, only a run knows.
+    """
+    block = kernel.regions[0].blocks[0]
+    if any(map(is_product, generics_of(block))) or any(map(is_joined_anew, ops_of(block))):
+        return False
+    stages = stages_of(kernel, integers(kernel, "tile"))
+    if any(stage.replaces(other) for stage in stages for other in stage.sources):
+        return False
+    uses = ((stage.op.block, use) for stage in stages for use in stage.result.uses)
+    return all(use.owner.operation.block == block for block, use in uses)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,16 @@ without an element of the tile, and all have the sum:
     %r = scf.forall (%i, %l) in (8, 1) ... {  // a sum for each row: one lane puts it
 A sum that depends on %l is another one in each lane: the warp makes them one after the other.
 
+The tile of a stage (rtask.stage) is made by foralls of its own, into memory that all threads share;
+they meet between those who write there and those who read or write it next:
+
+    gpu.barrier             // some may still read what the task before has kept
+    %m = bufferization.alloc_tensor() {memory_space = #gpu.address_space<workgroup>}
+    %f = scf.forall ... shared_outs(%o = %m) { ... }
+    %k = "rtask.stage"(%f) {offset = 0, kept = ...}   // its bytes in the workspace
+    gpu.barrier
+    %r = scf.forall ... shared_outs(%o = %out) { ... a slice of %k ... }
+
 `register_tile` and `order` say nothing any more behind it: `order` goes. Bodies of whole operators
 are left alone. Needs: a device, for the threads of a block.
 """
@@ -44,9 +54,13 @@ from torch_mlir import ir, rewrite
 from torch_mlir.dialects import tensor
 
 from rcompiler.dialects import rtask
+from rcompiler.dialects.task_body import SHARED, THREADS
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.thread_groups import group_lanes
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.module_device import attached
 from rcompiler.passes.ir.patterns import walk
+from rcompiler.passes.tiles.barriers import Barriers
 from rcompiler.passes.tiles.body import (
     UNTILED,
     Values,
@@ -55,13 +69,13 @@ from rcompiler.passes.tiles.body import (
     is_tiled,
     ops_in,
 )
-from rcompiler.passes.tiles.box import Box
+from rcompiler.passes.tiles.box import Box, memory, sizes_of, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.register_groups import forget_order, reduces, together
 from rcompiler.passes.tiles.sources import Sources
 from rcompiler.passes.tiles.thread_nest import ThreadNest
 from rcompiler.passes.tiles.tile_generic import PATTERNS
-from rcompiler.roller.thread_tiles import BlockThreads
+from rcompiler.roller.thread_tiles import BlockThreads, group_width
 
 
 @dataclass(frozen=True)
@@ -76,21 +90,30 @@ class RollerTileThreads(Pass):
 
     def run(self, module: ir.Operation) -> None:
         device = attached(module).device
-        threads = BlockThreads(self.threads or device.persistent_threads, device.compute.warp)
+        count, warp = self.threads or device.persistent_threads, device.compute.warp
 
         def tile(kernel: rtask.KernelOp, rewriter: rewrite.PatternRewriter) -> bool | None:
-            return _tile_kernel(kernel, threads)
+            op = kernel.operation
+            if kernel.kind.value in UNTILED or not is_tiled(op):
+                return True
+            width = group_width(group_lanes(op, warp, tiled=True), warp)
+            _tile_kernel(op, BlockThreads(count, width))
+            return None
 
         walk(module, {rtask.KernelOp: tile})
 
 
-def _tile_kernel(kernel: rtask.KernelOp, threads: BlockThreads) -> bool | None:
+def _tile_kernel(op: ir.Operation, threads: BlockThreads) -> None:
     """Foralls in the body of a kernel; another walk, as its patterns share what they know of it."""
-    op = kernel.operation
-    if kernel.kind.value in UNTILED or not is_tiled(op):
-        return True
-    block, sources = op.regions[0].blocks[0], Sources()
+    block, sources, barriers = op.regions[0].blocks[0], Sources(), Barriers()
     _check(op, block)
+
+    def tile_stage(stage: rtask.StageOp, rewriter: rewrite.PatternRewriter) -> None:
+        with rewriter.ip, stage.location:
+            barriers.before_stage(stage.operation)
+            _tile_stage(sources, stage.operation, threads)
+        forget_order(stage.operation)
+
     groups = {group[-1].result: group for group in together(sources, insertions_in(block))}
 
     def tile_results(last: tensor.InsertSliceOp, rewriter: rewrite.PatternRewriter) -> bool | None:
@@ -98,23 +121,34 @@ def _tile_kernel(kernel: rtask.KernelOp, threads: BlockThreads) -> bool | None:
         if group is None:
             return True
         with rewriter.ip, last.location:
+            barriers.before_results(last.operation.block)
             made = _tile_results(sources, group, op, threads)
         for old, new in zip(group, made, strict=True):
             rewriter.replace_op(old, [new])
         return None
 
+    walk(op, {rtask.StageOp: tile_stage})
     walk(op, {tensor.InsertSliceOp: tile_results})
     erase_unused(ops_in(block))
     forget_order(op)
-    return None
 
 
 def _check(kernel: ir.Operation, block: ir.Block) -> None:
-    """Raises PassFailure for what threads cannot share in yet."""
-    for op in ops_in(block):
-        if op.name in ("rtask.stage", "scf.forall"):
-            what = "keeps a stage" if op.name == "rtask.stage" else "has its threads already"
-            raise PassFailure(kernel, f"{what}; leave roller-tile-threads out")
+    """Raises PassFailure for a body that has been here."""
+    if any(op.name == THREADS for op in ops_in(block)):
+        raise PassFailure(kernel, "has its threads already; leave roller-tile-threads out")
+
+
+def _tile_stage(sources: Sources, op: ir.Operation, threads: BlockThreads) -> None:
+    """Foralls that put the tile of a stage into shared memory."""
+    tile, indices = op.operands[0], sources.indices
+    sizes = sizes_of(tile, indices.of)
+    into = memory(sizes, type_of(tile).element_type, indices, SHARED)
+    whole = Box.dense([Linear()] * len(sizes), sizes)
+    sums = reduces(sources, tile)
+    nest = ThreadNest(op, indices, whole, threads, sums=sums)
+    leaf = lambda box: [Fuser(sources, PATTERNS).tile(tile, box)]  # noqa: E731
+    op.operands[0] = nest.share_out([into], leaf)[0]
 
 
 def _tile_results(

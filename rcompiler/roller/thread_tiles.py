@@ -17,10 +17,10 @@ SUMS_IN_FLIGHT = 8  # the same of elements that are sums, all of which it keeps
 
 @dataclass(frozen=True)
 class BlockThreads:
-    """The threads of a block, and of a warp."""
+    """The threads of a block, and of a group."""
 
     count: int
-    warp: int
+    group: int
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,11 @@ class ThreadTiles:
         threads: BlockThreads,
         *,
         sums: bool,
-        shared: bool = False,
     ) -> ThreadTiles:
         """Of a tile of `extents`, None for those that only a run knows, from the register tile that
         roller has chosen, the dim that its vectors go along, and their lanes.
-
-        shared: whether the lanes of a warp share in sums: then groups are warps.
         """
-        wanted = threads.warp if shared else lanes if vector_dim >= 0 else 1
-        width = group_width(wanted, threads.warp)
+        width = threads.group
         lanes = lanes_of(vector_dim, lanes, width)
         own = most_of_thread(register_tile, vector_dim, lanes)
         own = for_all_groups(own, vector_dim, lanes, extents, threads.count // width)

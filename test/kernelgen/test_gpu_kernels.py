@@ -1,6 +1,8 @@
 """Kernels for GPUs on random shapes, types and tilings against numpy, on the emulated device: no
 thread races with another, reads what nobody wrote, or touches what lies beside an operand."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from gpu_cases import GpuKernel
@@ -329,6 +331,79 @@ def test_sums_of_sums_that_each_lane_has_of_its_own():
     for seed in (None, 1):
         [found] = kernel.run(seed=seed)
         np.testing.assert_allclose(found, powers / powers.sum(1, keepdims=True), rtol=4e-6)
+
+
+# The sum of a row in each of its columns; a row that begins seven columns further on, of two pieces
+# or by positions that are computed.
+MOVED = {
+    "sums": """%{0}z = arith.constant 0.0 : f32
+      %{0}f = linalg.fill ins(%{0}z : f32) outs(%e : tensor<6x40xf32>) -> tensor<6x40xf32>
+      %{0} = linalg.generic {{indexing_maps = [affine_map<(i, j, k) -> (i, k)>,
+          affine_map<(i, j, k) -> (i, j)>],
+          iterator_types = ["parallel", "parallel", "reduction"]}}
+          ins(%{1} : tensor<6x40xf32>) outs(%{0}f : tensor<6x40xf32>) {{
+      ^bb0(%u: f32, %o: f32):
+        %v = arith.addf %u, %o : f32
+        linalg.yield %v : f32
+      }} -> tensor<6x40xf32>""",
+    "pieces": """%{0}h = tensor.extract_slice %{1}[0, 7] [6, 33] [1, 1]
+          : tensor<6x40xf32> to tensor<6x33xf32>
+      %{0}l = tensor.extract_slice %{1}[0, 0] [6, 7] [1, 1] : tensor<6x40xf32> to tensor<6x7xf32>
+      %{0}c = tensor.concat dim(1) %{0}h, %{0}l
+          : (tensor<6x33xf32>, tensor<6x7xf32>) -> tensor<6x40xf32>
+      %{0} = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>,
+          affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}}
+          ins(%{0}c : tensor<6x40xf32>) outs(%e : tensor<6x40xf32>) {{
+      ^bb0(%u: f32, %o: f32):
+        %v = arith.addf %u, %u : f32
+        linalg.yield %v : f32
+      }} -> tensor<6x40xf32>""",
+    "positions": """%{0} = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>],
+          iterator_types = ["parallel", "parallel"]}} outs(%e : tensor<6x40xf32>) {{
+      ^bb0(%o: f32):
+        %i = linalg.index 0 : index
+        %j = linalg.index 1 : index
+        %c7 = arith.constant 7 : index
+        %c40 = arith.constant 40 : index
+        %k = arith.addi %j, %c7 : index
+        %n = arith.remui %k, %c40 : index
+        %u = tensor.extract %{1}[%i, %n] : tensor<6x40xf32>
+        %v = arith.addf %u, %u : f32
+        linalg.yield %v : f32
+      }} -> tensor<6x40xf32>""",
+}
+KEPT = """%{0} = "rtask.stage"(%{1}) {{axes = array<i64: 0, -1>, lanes = 8 : i64,
+          order = array<i64: 0, 1>, register_tile = array<i64: 1, 8>, vector_dim = 1 : i64}}
+          : (tensor<6x40xf32>) -> tensor<6x40xf32>"""
+
+
+def moving_kernel(parts: Sequence[str], x: np.ndarray) -> GpuKernel:
+    """What makes %r of %a0, in tasks of two rows."""
+    body = "\n".join(["%e = tensor.empty() : tensor<6x40xf32>", *parts])
+    tile, features = Tile((6, 40), (2, 40), (1, 8), vector_dim=1, lanes=8), ThreadBlock(64)
+    outputs = [((6, 40), "float32")]
+    return GpuKernel(body, ["%r"], [x], outputs, tile, SimtFeatures(features, 4096), "elementwise")
+
+
+@pytest.mark.parametrize("read", MOVED)
+def test_stages_that_read_each_other(read: str):
+    """Each thread reads what others keep, from the first stage and then from the second."""
+    x, moved = np.round(random((6, 40)) * 4), MOVED[read].format
+    parts = [moved("p", "a0"), KEPT.format("s", "p"), moved("q", "s"), KEPT.format("t", "q")]
+    kernel = moving_kernel([*parts, moved("r", "t")], x)
+    assert kernel.source.count("gpu.barrier") == 3 and kernel.shared == 2 * 192
+    wanted = np.roll(x, -21, 1) * 8
+    if read == "sums":
+        wanted = np.broadcast_to(x.sum(1, keepdims=True) * 40 * 40, (6, 40))
+    for seed in (None, 1, 2):
+        np.testing.assert_array_equal(kernel.run(seed=seed)[0], wanted)
+
+
+def test_pieces_of_what_is_computed():
+    """Which of them a thread reads, only a run knows."""
+    x, moved = random((6, 40)), MOVED["pieces"].format
+    kernel = moving_kernel([moved("p", "a0"), moved("r", "p")], x)
+    np.testing.assert_array_equal(kernel.run()[0], np.roll(x, -14, 1) * 4)
 
 
 @every(CHECKS)

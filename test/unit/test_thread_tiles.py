@@ -21,7 +21,8 @@ EXTENTS = st.lists(st.integers(1, 70), min_size=1, max_size=3)
 def test_every_element_is_covered_once(data, extents, lanes, sums):
     registers = [data.draw(st.integers(1, 2 * extent)) for extent in extents]
     vector = data.draw(st.integers(-1, len(extents) - 1))
-    threads = BlockThreads(256, 32)
+    group = data.draw(st.sampled_from([group_width(lanes, 32), 32]))
+    threads = BlockThreads(256, group)
     tiles = ThreadTiles.of(registers, vector, lanes, extents, threads, sums=sums)
     for dim, extent in enumerate(extents):
         parts = list(tiles.cover(dim, extent))
@@ -33,30 +34,29 @@ def test_every_element_is_covered_once(data, extents, lanes, sums):
 
 def test_no_group_is_idle():
     """64 rows for 64 groups of 4 threads: the 8 rows of a register tile become one."""
-    tiles = ThreadTiles.of([8, 4], 1, 4, [64, 4], BlockThreads(256, 32), sums=False)
+    tiles = ThreadTiles.of([8, 4], 1, 4, [64, 4], BlockThreads(256, 4), sums=False)
     assert tiles.register_tile == (1, 4)
-    many = ThreadTiles.of([8, 4], 1, 4, [512, 4], BlockThreads(256, 32), sums=False)
+    many = ThreadTiles.of([8, 4], 1, 4, [512, 4], BlockThreads(256, 4), sums=False)
     assert many.register_tile == (8, 4)
 
 
 def test_groups_that_share_in_sums_are_warps():
     """Of 8 warps each has one of 8 register tiles of 4 rows; of 256 threads, 224 would be idle."""
-    threads = BlockThreads(256, 32)
-    alone = ThreadTiles.of([4], -1, 1, [32], threads, sums=True)
-    shared = ThreadTiles.of([4], -1, 1, [32], threads, sums=True, shared=True)
+    alone = ThreadTiles.of([4], -1, 1, [32], BlockThreads(256, 1), sums=True)
+    shared = ThreadTiles.of([4], -1, 1, [32], BlockThreads(256, 32), sums=True)
     assert (alone.register_tile, shared.register_tile) == ((1,), (4,))
 
 
 def test_extents_of_a_run_leave_the_tile_as_it_is():
-    tiles = ThreadTiles.of([8, 4], 1, 4, [None, 4], BlockThreads(256, 32), sums=False)
+    tiles = ThreadTiles.of([8, 4], 1, 4, [None, 4], BlockThreads(256, 4), sums=False)
     assert tiles.register_tile == (8, 4)
 
 
 def test_what_a_thread_reads_before_it_stores():
-    tiles = ThreadTiles.of([2, 8], 1, 8, [64, 20], BlockThreads(64, 32), sums=False)
+    tiles = ThreadTiles.of([2, 8], 1, 8, [64, 20], BlockThreads(64, 8), sums=False)
     assert tiles.in_flight(2, 8) == IN_FLIGHT
     assert tiles.in_flight(2, 4) == 2  # what is left at the end of rows
-    sums = ThreadTiles.of([2, 8], 1, 8, [64, 20], BlockThreads(64, 32), sums=True)
+    sums = ThreadTiles.of([2, 8], 1, 8, [64, 20], BlockThreads(64, 8), sums=True)
     assert sums.in_flight(2, 8) == 2  # of one register tile, whatever it has
     assert sums.in_flight(12, 8) == SUMS_IN_FLIGHT
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from rcompiler.kernelgen.simt.emitter import ACCESS
 from rcompiler.kernelgen.simt.move_grid import MoveGrid, ThreadBlock, move_grid
-from rcompiler.kernelgen.stages import ALIGNMENT
 from rcompiler.linalg.affine import Linear, Split
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.kept_stages import ALIGNMENT
 from rcompiler.linalg.maps import dims_of
 from rcompiler.linalg.values import shape_of
 

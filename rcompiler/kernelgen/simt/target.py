@@ -43,12 +43,12 @@ from rcompiler.kernelgen.simt.units import Units
 from rcompiler.kernelgen.simt.vendor import NVIDIA, Vendor
 from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.slabs import Slabs
-from rcompiler.kernelgen.stages import Stage, stages_of
+from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.generic import generics_of
-from rcompiler.linalg.shared_sums import LANES, by_warps, shared_in
-from rcompiler.linalg.values import element_of, integer, shape_of
+from rcompiler.linalg.shared_sums import LANES
+from rcompiler.linalg.thread_groups import group_lanes
+from rcompiler.linalg.values import element_of, shape_of
 from rcompiler.roller.thread_tiles import group_width
 from rcompiler.runtime.gpu.tensor_maps import TensorMapBox
 
@@ -92,14 +92,12 @@ class SimtTarget:
     shares_products = True
 
     def __init__(self, kernel: ir.Operation, features: SimtFeatures) -> None:
-        block = kernel.regions[0].blocks[0]
-        tiling = Tiling.of(kernel)
-        stages = stages_of(kernel, tiling.tile)
-        width = _width(block, tiling, stages, features.block.warp)
+        warp, tiled = features.block.warp, is_task_body(kernel.regions[0].blocks[0])
+        width = group_width(group_lanes(kernel, warp, tiled=tiled), warp)
         e = SimtEmitter(features.block, width, features.vendor)
         e.in_place = "in_place" in kernel.attributes
         e.share_memory(features.pinned)
-        e.shared = max((stage.end for stage in stages), default=0)
+        e.shared = workspace_bytes(kernel, Tiling.of(kernel).tile)
         alone = ir.StringAttr(kernel.attributes["kind"]).value == "sequential"
         self._e, self._pinned_bytes = e, features.pinned
         new_reducer = vector_reducer if alone else partial(warp_reducer, emitter=e)
@@ -187,26 +185,3 @@ class SimtTarget:
     def tile_writer(self, name: str, tiling: Tiling) -> SimtTileWriter:
         """As `Target.tile_writer`; no reduction runs in parts."""
         return SimtTileWriter(name, tiling, self.evaluator, self._e, self._products)
-
-
-def _width(block: ir.Block, tiling: Tiling, stages: Sequence[Stage], warp: int) -> int:
-    """Threads that work on one register tile: a whole warp where its lanes share in sums, else as
-    many as the widest vector has lanes.
-
-    Raises CompilerError for a sum that other lanes share in than those of a warp.
-    """
-    if is_task_body(block):
-        shared = list(shared_in(block))
-    else:
-        shared = [generic.op for generic in generics_of(block) if by_warps(generic)]
-    for op in shared:
-        if LANES in op.attributes and (lanes := integer(op, LANES)) != warp:
-            raise CompilerError(
-                f"{op.location}: '{LANES}' says that {lanes} lanes share in a sum, and a warp of "
-                f"this device has {warp}; make the body anew with rc-tile-threads"
-            )
-    if shared:
-        return warp
-    tilings = [tiling, *(stage.tiling for stage in stages)]
-    lanes = max(t.lanes if t.vector_dim >= 0 else 1 for t in tilings)
-    return group_width(lanes, warp)

@@ -5,7 +5,8 @@
 Its 36 register tiles go to the groups of threads in turn: group 0 has tiles 0, 8, 16, ...
 of a block of 8 groups. %l is the lane of a thread in its group. Of a forall of fewer lanes than a
 group has threads, those beyond compute what the last one does, and store nothing. Where lanes
-share in sums, a group is a warp, and all of it computes them.
+share in sums, a group is a warp, and all of it computes them. The threads meet at each gpu.barrier
+of the body.
 """
 
 from __future__ import annotations
@@ -30,7 +31,15 @@ from rcompiler.kernelgen.task import DYNAMIC, TaskEvaluator, TaskWriter
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.pieces import Piece
-from rcompiler.linalg.values import depends_on, integer, integers, last_of, shape_of
+from rcompiler.linalg.values import (
+    STAGE,
+    depends_on,
+    integer,
+    integers,
+    last_of,
+    ops_of,
+    shape_of,
+)
 
 _BOUNDS = ("staticLowerBound", "staticUpperBound", "staticStep")
 
@@ -149,13 +158,28 @@ class ThreadTaskWriter(TaskWriter):
             "makes which part of a tile; run roller-tile-threads"
         )
 
+    def ops(self, block: ir.Block) -> None:
+        """As `TaskWriter.ops`; with stages, groups take register tiles in turn: those that have
+        none of a stage begin the next one, up to the barrier.
+        """
+        e = self._simt
+        taken = e.taken
+        if any(op.name == STAGE for op in ops_of(block)):
+            e.taken = 0
+        super().ops(block)
+        e.taken = taken
+
+    def meet(self, op: ir.Operation) -> None:
+        """As `TaskWriter.meet`."""
+        self._simt.barrier()
+
     # -- a forall
     def share_out(self, op: ir.Operation) -> None:
         e, forall = self._simt, self._read(op)
         shared = list(op.operands)[-len(op.results) :]
         arguments = list(forall.block.arguments)[-len(shared) :]
         for init, argument, result in zip(shared, arguments, op.results, strict=True):
-            self._buffers[argument] = self._buffers[result] = self._buffer(init)
+            self._buffers[argument] = self._buffers[result] = self.memory(result, init)
         together = max(forall.in_flight // forall.accesses, 1)
 
         def tiles(numbers: list[Linear]) -> None:

@@ -130,11 +130,17 @@ def empty(sizes: Sequence[Linear], element: ir.Type, indices: Indices) -> ir.Val
     return tensor.EmptyOp(mixed, element).result
 
 
-def memory(sizes: Sequence[Linear], element: ir.Type, indices: Indices) -> ir.Value:
+def memory(
+    sizes: Sequence[Linear], element: ir.Type, indices: Indices, space: str = ""
+) -> ir.Value:
     """bufferization.alloc_tensor at the insertion point: what tiles are put into.
 
     MLIR neither moves it out of a loop nor takes two of them for one, as it does with tensor.empty,
     and with loops that begin with one: then tiles would be put over others that are still read.
+
+    space: the memory that it is in, an attribute; "": none is said.
     """
     shape, dynamic = indices.mixed(sizes)
-    return bufferization.AllocTensorOp(ir.RankedTensorType.get(shape, element), dynamic).result
+    where = ir.Attribute.parse(space) if space else None
+    type_ = ir.RankedTensorType.get(shape, element)
+    return bufferization.AllocTensorOp(type_, dynamic, memory_space=where).result

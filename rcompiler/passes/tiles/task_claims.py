@@ -19,7 +19,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects.attributes import to_python
 from rcompiler.dialects.rtask import operands_of
-from rcompiler.dialects.task_body import IN_PARALLEL, MEMORY, PUT, THREADS, stores_in
+from rcompiler.dialects.task_body import BARRIER, IN_PARALLEL, MEMORY, PUT, THREADS, stores_in
 from rcompiler.errors import InvalidModel
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import LANE_DIM, Generic
@@ -34,6 +34,7 @@ from rcompiler.linalg.values import (
     string,
     yielded,
 )
+from rcompiler.passes.tiles.barrier_claims import check_barriers
 from rcompiler.passes.tiles.box import type_of
 from rcompiler.passes.tiles.needed_boxes import TaskBoxes, TaskErrors, whole
 from rcompiler.passes.tiles.points import (
@@ -98,6 +99,7 @@ class _Tasks:
         check_ops(self._block, self._errors)
         self._check_kept()
         self._check_shared()
+        check_barriers(self._block, self._errors, self._result)
         for points in tasks(self._task, self._grid):
             self._run(self._block, points)
         for k, counts in enumerate(self._written):
@@ -270,7 +272,9 @@ class _Tasks:
         if forall is None:
             raise self._errors.wrong("a forall of threads counts from 0 in steps of 1")
         for inner in ops_of(forall.inner):
-            if inner.name.startswith("scf.") and inner.name != IN_PARALLEL:
+            if inner.name == BARRIER or (
+                inner.name.startswith("scf.") and inner.name != IN_PARALLEL
+            ):
                 raise self._errors.wrong(f"a forall of threads has {inner.name} in it")
         for number in range(len(forall.counts)):
             points = points.where(self._count(forall, number, points) > 0)
@@ -530,7 +534,7 @@ def check_ops(block: ir.Block, errors: TaskErrors) -> None:
         dialect, _, short = op.name.partition(".")
         if (
             dialect not in _DIALECTS
-            and op.name != MEMORY
+            and op.name not in (MEMORY, BARRIER)
             and (dialect != "vector" or short not in _VECTORS)
         ):
             raise errors.wrong(

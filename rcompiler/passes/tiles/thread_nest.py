@@ -24,9 +24,8 @@ from rcompiler.dialects.attributes import to_attribute
 from rcompiler.dialects.task_body import IN_FLIGHT
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.generic import generics_of
-from rcompiler.linalg.product import is_product
-from rcompiler.linalg.shared_sums import LANES, by_warps, shared_in
-from rcompiler.linalg.values import STAGE, integer, integers, ops_of
+from rcompiler.linalg.shared_sums import LANES, by_warps
+from rcompiler.linalg.values import integer, integers
 from rcompiler.passes.tiles.body import Values
 from rcompiler.passes.tiles.box import Box
 from rcompiler.passes.tiles.indices import Indices
@@ -34,16 +33,6 @@ from rcompiler.roller.thread_tiles import BlockThreads, ThreadTiles
 
 # Makes what a thread puts into each result, from the box of the tile that it has.
 Leaf = Callable[[Box], Values]
-
-
-def is_by_threads(kernel: ir.Operation) -> bool:
-    """Whether threads keep nothing in memory for others: neither stages, nor operands of products.
-    At most the lanes of a warp share in a sum.
-    """
-    block = kernel.regions[0].blocks[0]
-    if any(op.name == STAGE for op in ops_of(block)):
-        return False
-    return not any(map(is_product, generics_of(block)))
 
 
 def share_sums(kernel: ir.Operation, lanes: int) -> None:
@@ -70,7 +59,9 @@ class ThreadNest:
     def __init__(
         self, kernel: ir.Operation, indices: Indices, box: Box, threads: BlockThreads, *, sums: bool
     ) -> None:
-        """kernel: whose attributes say how tiles are cut; sums: whether the tile's elements are."""
+        """kernel: it or its stage, whose attributes say how tiles are cut; sums: whether the
+        tile's elements are.
+        """
         self._tiles = ThreadTiles.of(
             integers(kernel, "register_tile"),
             integer(kernel, "vector_dim"),
@@ -78,7 +69,6 @@ class ThreadNest:
             [n.constant if n.is_constant else None for n in box.sizes],
             threads,
             sums=sums,
-            shared=any(True for _ in shared_in(kernel.regions[0].blocks[0])),
         )
         order = [d for d in integers(kernel, "order") if d < box.rank]
         self._order = order + [d for d in range(box.rank) if d not in order]

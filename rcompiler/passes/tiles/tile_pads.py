@@ -25,6 +25,19 @@ from rcompiler.passes.tiles.indices import DYNAMIC, Indices
 _MOVED = frozenset({*MOVES, "tensor.insert_slice"})
 
 
+def is_joined_anew(op: ir.Operation) -> bool:
+    """Whether an op pads or joins what is computed, for another op that computes: it is neither a
+    slice of operands nor, by its parts, a result.
+    """
+    if op.name not in ("tensor.pad", "tensor.concat"):
+        return False
+    sources = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
+    if all(comes_from_operands(v, _MOVED) for v in sources):
+        return False
+    users = (use.owner.operation for use in op.result.uses)
+    return any(user.name in ("linalg.generic", "rtask.stage") for user in users)
+
+
 def tile_pad(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value | None:
     """A pad of what of the source lies in the box."""
     source = op.operands[0]

@@ -12,8 +12,8 @@ from torch_mlir import ir
 
 from rcompiler.dialects.rtask import is_task_body
 from rcompiler.errors import InvalidModel
-from rcompiler.kernelgen.stages import stages_inside
 from rcompiler.linalg.independent_loops import updated_operands
+from rcompiler.linalg.kept_stages import stages_inside
 from rcompiler.linalg.pieces import core_of
 from rcompiler.linalg.values import STAGE, integers, ops_of, shape_of, string, yielded
 from rcompiler.passes.ir.operators import ops_in_module
