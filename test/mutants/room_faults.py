@@ -205,9 +205,9 @@ FAULTS = (
     ),
     Fault(
         "simt-rows-one-by-one",
-        "kernelgen/simt/group_tiles.py",
-        "_SUMS_IN_FLIGHT = 8",
-        "_SUMS_IN_FLIGHT = 1",
+        "roller/thread_tiles.py",
+        "SUMS_IN_FLIGHT = 8",
+        "SUMS_IN_FLIGHT = 1",
         "e2e/test_gpu_latency.py::test_rows_are_read_before_they_are_stored",
         "failure",
         "assert",
