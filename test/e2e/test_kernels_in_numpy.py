@@ -9,8 +9,9 @@ from dataclasses import replace
 from functools import cache, partial
 
 import pytest
+from interpreted_stage import parsed
 from measurements import backend_coverage
-from s3 import parsed, s3_of
+from s3 import s3_of
 from small_networks import SMALL, feeds_of
 from torch_mlir import ir
 from torch_mlir.dialects import linalg

@@ -1,66 +1,25 @@
-"""Stage S3 of ONNX models, and what its text means: the one place where tests stop a compilation
-in front of the schedule.
-"""
+"""Stage S3 of ONNX models, and what its text means."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from interpreted_stage import Stage, stage_of
 from numpy_linalg import function_results
 from torch_mlir import ir
 
-from rcompiler import dialects
-from rcompiler.driver.compilation import Compilation
-from rcompiler.driver.host import target_device
-from rcompiler.frontend import TensorSpec, import_onnx
-from rcompiler.frontend.dtypes import numpy_dtype, to_storage
-from rcompiler.options import CompileOptions
 from rcompiler.passes import Element
-from rcompiler.passes._pipeline_text import runner
-from rcompiler.passes.constants.model_context import ModelContext, context_of
-from rcompiler.runtime.deferred import Constant, whole
-from rcompiler.support.extent import Symbol
 
 
-@dataclass(frozen=True)
-class S3:
-    """The text of stage S3, the constants that it names, and the signature of the model."""
+class S3(Stage):
+    """Each operator by the first of its kernels."""
 
-    text: str
-    constants: dict[str, np.ndarray]
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
-    counts: tuple[Symbol, ...] = ()
-
-    def __call__(self, *arrays: np.ndarray, seed: int = 0) -> list[np.ndarray]:
-        """The model's outputs as the text says; seed: the order of what may be in any order."""
-        kept = [to_storage(a, t.dtype) for a, t in zip(arrays, self.inputs, strict=True)]
-        with parsed(self.text) as module:
-            found = function_results(module, kept, self.constants, seed)
-        # behind the outputs are the sizes that the model computes, and behind these checks
-        told = zip(self.counts, found[len(self.outputs) :], strict=False)
-        counts = {symbol.name: int(number) for symbol, number in told}
-        outputs = zip(found, self.outputs, strict=False)
-        return [_there(array.view(numpy_dtype(t.dtype)), t, counts) for array, t in outputs]
-
-
-def _there(array: np.ndarray, tensor: TensorSpec, counts: Mapping[str, int]) -> np.ndarray:
-    """The part of a result that is there."""
-    return array[tuple(slice(e.at(counts) if e else None) for e in tensor.extents)]
-
-
-@contextmanager
-def parsed(text: str, constants: Mapping[str, Constant] | None = None) -> Iterator[ir.Module]:
-    """A module of the compiler's dialects, in a context of its own, where resources keep their
-    names.
-    """
-    with dialects.load(ModelContext(constants)) as context, ir.Location.unknown():
-        context.enable_multithreading(False)
-        yield ir.Module.parse(text)
+    def _results(
+        self, module: ir.Module, inputs: Sequence[np.ndarray], seed: int
+    ) -> list[np.ndarray]:
+        return function_results(module, inputs, self.constants, seed)
 
 
 def s3_of(
@@ -71,17 +30,9 @@ def s3_of(
     then: Sequence[Element] = (),
     bounds: Mapping[str, int] | None = None,
 ) -> S3:
-    """Stage S3 as `compile_onnx` makes it with the same arguments, by default figures.
-
-    then: passes that run behind it. Raises CompilerError for models that are not compiled.
-    """
-    imported = import_onnx(model, shapes, values, limits=bounds)
-    options = CompileOptions(target)
-    lowering = Compilation(options, target_device(target), None).lowering(options)
-    with parsed(imported.module_text, imported.constants) as module:
-        passes = [*lowering.to_rtask(), *lowering.to_rkernel(), *then]
-        runner(passes, module.context)(module)
-        text = module.operation.get_asm()
-        constants = context_of(module.operation).arrays
-    arrays = {key: whole(array) for key, array in constants.items()}
-    return S3(text, arrays, imported.inputs, imported.outputs, imported.counts)
+    """Stage S3 as `compile_onnx` makes it; then: passes that run behind it. See `stage_of`."""
+    return stage_of(
+        S3,
+        lambda lowering: [*lowering.to_rtask(), *lowering.to_rkernel(), *then],
+        model, shapes, values, target, bounds,
+    )  # fmt: skip

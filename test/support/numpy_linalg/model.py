@@ -9,10 +9,8 @@ from torch_mlir import ir
 
 from numpy_linalg.elements import stored, tensor_dtype, unwritten
 from numpy_linalg.interpret import Interpreter
-from rcompiler.dialects import rtask
+from numpy_linalg.kernel import Arrays, Kernel
 from rcompiler.dialects.uses import captures
-
-Arrays = Sequence[np.ndarray]
 
 
 def named_kernel(module: ir.Module, name: str | None = None) -> ir.Operation:
@@ -45,18 +43,13 @@ def kernel_results(
         NotImplementedError: an op that is not known here.
     """
     rng = np.random.default_rng(seed)
-    interpreter, block = Interpreter(constants or {}, rng), kernel.regions[0].blocks[0]
-    types = [argument.type for argument in block.arguments]
-    is_task = bool(types) and isinstance(types[-1], ir.IndexType)
-    yielded = list(block.operations)[-1].operation.operands[0].type
-    results = rtask.unpacked_types(yielded) if is_task else []
-    expected = types[: len(types) - len(results) - is_task]
-    inputs = [stored(array, t) for array, t in zip(operands, expected, strict=True)]
-    if not is_task:
-        return _unpacked(interpreter.run(block, inputs))
-    outs = [unwritten(t.shape, tensor_dtype(t)) for t in map(ir.RankedTensorType, results)]
+    body = Kernel(kernel, constants or {}, rng)
+    inputs = [stored(array, t) for array, t in zip(operands, body.operands, strict=True)]
+    if not body.is_task:
+        return body.whole(inputs)
+    outs = [unwritten(t.shape, tensor_dtype(t)) for t in map(ir.RankedTensorType, body.results)]
     for task in rng.permutation(ir.IntegerAttr(kernel.attributes["tasks"]).value):
-        outs = _unpacked(interpreter.run(block, [*inputs, *outs, np.asarray(task)]))
+        outs = body.task(inputs, outs, task)
     return outs
 
 
@@ -83,9 +76,3 @@ def function_results(
     block = symbols["main"].operation.regions[0].blocks[0]
     types = [argument.type for argument in block.arguments]
     return interpreter.run(block, [stored(a, t) for a, t in zip(inputs, types, strict=True)])
-
-
-def _unpacked(yielded: list[object]) -> list[np.ndarray]:
-    """What rtask.yield takes: a tensor, or a tuple of them."""
-    [value] = yielded
-    return list(value) if isinstance(value, tuple) else [value]
