@@ -19,13 +19,14 @@ WHOLE = "whole"  # the status of a case that is right, and not all of whose bodi
 
 @dataclass
 class Schedules:
-    """What compiles in place of `compile_onnx`: it makes what interprets schedules.
+    """What compiles in place of `compile_onnx`: it makes what interprets schedules for a target.
 
     Attributes:
         tasks: how many rTasks have run that are tiled bodies.
         whole: operators whose rTasks are parts of a body of the whole operator.
     """
 
+    target: str
     tasks: int = 0
     whole: set[str] = field(default_factory=set)
 
@@ -33,14 +34,13 @@ class Schedules:
         self,
         model: Any,
         *,
-        target: str,
         shapes: Mapping[str, Sequence[int]] | None = None,
         values: Mapping[str, np.ndarray] | None = None,
-        cache: bool = False,
         bounds: Mapping[str, int] | None = None,
+        **_: Any,
     ) -> S4:
-        """As `rcompiler.compile_onnx` with these options, see there."""
-        made = s4_of(model.proto(), shapes, values, target, bounds)
+        """As `rcompiler.compile_onnx` with these options, see there; others change no schedule."""
+        made = s4_of(model.proto(), shapes, values, self.target, bounds)
         return replace(made, witness=self._ran)
 
     def _ran(self, found: Results) -> None:
@@ -49,27 +49,23 @@ class Schedules:
 
 
 class Judge:
-    """The cases by names, for some targets. A name is that of the target, and of the case."""
+    """The cases by names."""
 
-    def __init__(self, targets: Sequence[str]) -> None:
+    def __init__(self) -> None:
         self._witness = backend_coverage.Witness()
-        self._tests = {
-            f"{target} {name}": test
-            for target in targets
-            for name, test in backend_coverage.load_tests("", self._witness, target).items()
-        }
+        self._tests = backend_coverage.load_tests("", self._witness)
 
     @property
     def names(self) -> list[str]:
         """Of all cases."""
         return sorted(self._tests)
 
-    def judged(self, name: str, report: Report = lambda _: None) -> Verdict:
-        """A status of `backend_coverage`, or WHOLE.
+    def judged(self, name: str, target: str, report: Report = lambda _: None) -> Verdict:
+        """A status of `backend_coverage`, or WHOLE, of a case for a target.
 
         Its facts: how many tiled rTasks ran, and the operators of `Schedules.whole`.
         """
-        schedules, compiler = Schedules(), isolate.compiler
+        schedules, compiler = Schedules(target), isolate.compiler
         self._witness.report = report
         isolate.compiler = lambda: schedules.compile_onnx
         try:

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from measurements._case_pool import Outcome, run_cases
+from measurements._case_pool import Outcome, Report, Verdict, run_cases
 from measurements.backend_coverage import NETWORKS
 from support.turns import turn_of
 
@@ -42,16 +42,22 @@ def _run(options: argparse.Namespace) -> int:
     targets = options.targets.split(",")
     for target in targets:
         target_device(target)  # refuse a wrong one here, not in every case
-    judge = Judge(targets)
+    judge = Judge()
     names = [n for n in judge.names if options.only.search(n)]
     names = [n for n in names if options.networks or not NETWORKS.search(n)]
-    names = turn_of(names, TURNS) if options.commit_turn else names
+    cases = [f"{target} {name}" for target in targets for name in names]
+    cases = turn_of(cases, TURNS) if options.commit_turn else cases
+
+    def job(case: str, report: Report) -> Verdict:
+        target, _, name = case.partition(" ")
+        return judge.judged(name, target, report)
+
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ONNX_HOME"] = folder  # where onnx writes the data of its light models
-        for outcome in run_cases(names, judge.judged, options.workers, options.timeout):
+        for outcome in run_cases(cases, job, options.workers, options.timeout):
             outcomes.append(outcome)
-            doing(f"{len(outcomes)}/{len(names)} {outcome.case[:60]}")
+            doing(f"{len(outcomes)}/{len(cases)} {outcome.case[:60]}")
     outcomes.sort(key=lambda outcome: outcome.case)
     claimed = {c["case"]: c["status"] for c in json.loads(RECORD.read_text())["cases"]}
     for line in (found := surprises(outcomes, claimed)):

@@ -26,7 +26,7 @@ class Access:
 
     def uses(self, dim: int) -> bool:
         """Whether elements depend on a loop."""
-        return any(each.is_function_of_dim(dim) for each in self._map.results)
+        return any(affine.uses(each, dim) for each in self._map.results)
 
     def read(self, tensor: np.ndarray, window: Window) -> np.ndarray:
         """The elements at the points of a window; possibly a view of the tensor."""

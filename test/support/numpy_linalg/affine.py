@@ -41,6 +41,16 @@ def plain_dims(map_: ir.AffineMap) -> list[int | None]:
     return [e.position if isinstance(e, ir.AffineDimExpr) else None for e in found]
 
 
+def uses(expression: ir.AffineExpr, dim: int) -> bool:
+    """Whether a dim stands in an expression."""
+    expression = expression.maybe_downcast()
+    if isinstance(expression, ir.AffineDimExpr):
+        return bool(expression.position == dim)
+    if isinstance(expression, ir.AffineBinaryExpr):
+        return uses(expression.lhs, dim) or uses(expression.rhs, dim)
+    return False
+
+
 def linear(expression: ir.AffineExpr, dims: int) -> tuple[int, list[int]] | None:
     """A constant and a factor for each dim; None for a quotient or a remainder of dims."""
     expression = expression.maybe_downcast()

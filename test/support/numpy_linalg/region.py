@@ -8,17 +8,21 @@ import numpy as np
 from torch_mlir import ir
 
 from numpy_linalg.elements import constant
-from numpy_linalg.scalars import scalar_function
+from numpy_linalg.scalars import ASSOCIATIVE, scalar_function
 from numpy_linalg.tensors import element
 
 
 @dataclass(frozen=True)
 class Step:
-    """One op: a function of values by number, and the number of its result."""
+    """One op: a function of values by number, and the number of its result.
+
+    associative: whether the order of many such ops does not matter, but for rounding.
+    """
 
     function: Callable[..., np.ndarray]
     operands: tuple[int, ...]
     result: int
+    associative: bool = False
 
 
 class Region:
@@ -69,4 +73,5 @@ class Region:
         function: Any = element if op.name == "tensor.extract" else scalar_function(op)
         if function is None:
             raise NotImplementedError(f"{op.name} in the body of a linalg op")
-        self.steps.append(Step(function, operands, self._number(op.result)))
+        associative = op.name in ASSOCIATIVE
+        self.steps.append(Step(function, operands, self._number(op.result), associative))

@@ -14,6 +14,10 @@ Function = Callable[..., np.ndarray]
 _PLAIN = {**integers.INTEGERS, **floats.FLOATS, "arith.select": np.where}
 _CHOSEN = {"affine.apply": None, "affine.max": np.maximum, "affine.min": np.minimum}
 _COMPARISONS = {"arith.cmpi": integers.COMPARISONS, "arith.cmpf": floats.COMPARISONS}
+_BY_KIND = {"f": ("add", "mul", "maximum", "minimum", "maxnum", "minnum"),
+            "i": ("add", "mul", "and", "or", "xor", "maxs", "mins", "maxu", "minu")}  # fmt: skip
+ASSOCIATIVE = {f"arith.{name}{kind}" for kind, names in _BY_KIND.items() for name in names}
+"""Ops of which many may be applied in any order: floats are rounded in another one."""
 
 
 def scalar_function(op: ir.Operation) -> Function | None:

@@ -18,6 +18,8 @@ from rcompiler.rammer import kernel as rammer
 from rcompiler.rammer.program import Program, Run
 from rcompiler.rammer.states import updates
 
+Box = tuple[slice, ...]
+
 
 @dataclass(frozen=True)
 class Results:
@@ -114,25 +116,31 @@ class _Execution:
                 place[...] = made
             return
         self.operators.add(run.operator)
-        made_whole = self._whole(run, body, operands)
+        boxes = [_box(kernel.grid, access, number) for access in kernel.reads]
+        made_whole = self._whole(run, body, operands, boxes)
         for place, made, access in zip(results, made_whole, kernel.writes, strict=True):
             box = _box(kernel.grid, access, number)
             place[box] = made[box]
 
-    def _whole(self, run: Run, body: Kernel, operands: list[np.ndarray]) -> list[np.ndarray]:
-        """The results of the whole operator; made anew where operands have changed since."""
+    def _whole(
+        self, run: Run, body: Kernel, operands: list[np.ndarray], boxes: list[Box]
+    ) -> list[np.ndarray]:
+        """The results of the whole operator; made anew where what a task reads has changed since.
+
+        boxes: of the operands, what the task says that it reads.
+        """
         last = self.whole.get((run.kernel, run.buffers))
-        if last is None or not all(map(_same_bytes, last.operands, operands)):
+        if last is None or not all(map(_same_bytes, last.operands, operands, boxes)):
             kept = [each.copy() for each in operands]
             last = self.whole[run.kernel, run.buffers] = _Whole(kept, body.whole(kept))
         return last.results
 
 
-def _same_bytes(a: np.ndarray, b: np.ndarray) -> bool:
-    return a.tobytes() == b.tobytes()
+def _same_bytes(a: np.ndarray, b: np.ndarray, box: Box) -> bool:
+    return a[box].tobytes() == b[box].tobytes()
 
 
-def _box(grid: Sequence[int], access: rammer.Access, task: int) -> tuple[slice, ...]:
+def _box(grid: Sequence[int], access: rammer.Access, task: int) -> Box:
     """The elements of a tensor that a task touches."""
     at = np.unravel_index(task, tuple(grid)) if grid else ()
     found = []

@@ -12,11 +12,14 @@ from rcompiler.rammer.program import Barrier, Instruction, Program, Run, Signal,
 _Step = tuple[Run, int] | Wait | Barrier  # of an EU: an rTask, or what it waits at
 _Walk = Iterator[_Step]
 
+_CHANGE = 0.05  # chance, per step, that another EU goes on
+
 
 def rtasks(program: Program, rng: np.random.Generator) -> Iterator[tuple[int, Run, int]]:
     """Each with the number of its EU and the run that it belongs to.
 
-    rng: decides which of the EUs that can go on does.
+    rng: decides which of the EUs that can go on does, until it waits; now and then another one
+    takes over.
 
     Raises:
         ValueError: EUs wait for what never comes.
@@ -26,18 +29,20 @@ def rtasks(program: Program, rng: np.random.Generator) -> Iterator[tuple[int, Ru
     own = [queues if program.dynamic else [q] for q in program.queues[: program.eus]]
     walks = [_walk(each, signals) for each in own]
     ready, waiting, met = list(range(len(walks))), list[int](), list[int]()
+    eu = -1  # who goes on
     seen = 0  # signals when those that wait have looked
     while ready or waiting or met:
         if not ready:
             if signals.total() == seen:
                 raise ValueError(f"program {program.name}: EUs {waiting} wait for what never comes")
             ready, waiting, seen = waiting, [], signals.total()
-        place = int(rng.integers(len(ready)))
-        step = next(walks[ready[place]], None)
+        if eu not in ready or rng.random() < _CHANGE:
+            eu = int(rng.choice(ready))
+        step = next(walks[eu], None)
         if isinstance(step, tuple):
-            yield ready[place], *step
+            yield eu, *step
             continue
-        eu = ready.pop(place)
+        ready.remove(eu)
         if isinstance(step, Wait):
             waiting.append(eu)
         elif isinstance(step, Barrier):
