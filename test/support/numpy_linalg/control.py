@@ -46,6 +46,7 @@ def parallel_loop(
     shared = list(block.arguments)[len(steps) :]
     written = [np.zeros(each.shape, np.bool_) for each in results]
     sizes = [len(each) for each in steps]
+    results = [each.copy() for each in results]
     for flat in rng.permutation(int(np.prod(sizes))):
         point = np.unravel_index(flat, sizes)
         where = [np.asarray(each[int(k)]) for each, k in zip(steps, point, strict=True)]
@@ -55,5 +56,5 @@ def parallel_loop(
             if written[number][box].any():
                 raise IndexError(f"two iterations write elements {box} of a result of scf.forall")
             written[number][box] = True
-            results[number] = insert_slice(insert, [values[0], results[number], *values[2:]])
+            insert_slice(insert, values, results[number])
     return results

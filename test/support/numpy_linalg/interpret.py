@@ -12,6 +12,7 @@ from numpy_linalg import tensors
 from numpy_linalg.control import branch, for_loop, parallel_loop
 from numpy_linalg.elements import constant, has_shape
 from numpy_linalg.generic import Generic
+from numpy_linalg.ownership import Ownership
 from numpy_linalg.scalars import scalar_function
 
 Handler = Callable[[ir.Operation, Sequence[Any]], list[Any]]
@@ -34,6 +35,7 @@ class Interpreter:
         self._constants, self._rng = dict(constants), rng
         self._generics: dict[ir.Operation, Generic] = {}
         self._values: dict[ir.Value, Any] = {}
+        self._ownership = Ownership()
         self._handlers: dict[str, Handler] = {
             "arith.constant": self._constant,
             "bufferization.alloc_tensor": _single(tensors.empty),
@@ -52,7 +54,7 @@ class Interpreter:
             "tensor.extract": lambda op, v: [tensors.element(*v)],
             "tensor.extract_slice": _single(tensors.extract_slice),
             "tensor.insert": lambda op, v: [tensors.inserted_element(*v)],
-            "tensor.insert_slice": _single(tensors.insert_slice),
+            "tensor.insert_slice": self._insert_slice,
             "tensor.pad": self._pad,
             _CAST: _packed,
             **(handlers or {}),
@@ -70,6 +72,7 @@ class Interpreter:
                 inserts = [v.operation for v in op.regions[0].blocks[0].operations]
                 return [(insert, self._operands(insert)) for insert in inserts]
             operands = self._operands(op)
+            self._ownership.use(op, operands)
             if op.name in _TERMINATORS:
                 return operands
             for result, value in zip(op.results, self._execute(op, operands), strict=True):
@@ -99,6 +102,12 @@ class Interpreter:
 
     def _constant(self, op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
         return [constant(op.attributes["value"], op.result.type, self._constants)]
+
+    def _insert_slice(self, op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
+        into = operands[1] if self._ownership.has(operands[1]) else operands[1].copy()
+        tensors.insert_slice(op, operands, into)
+        self._ownership.add(into)
+        return [into]
 
     def _pad(self, op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
         """tensor.pad; its body is run once, for the coordinates of all elements."""

@@ -83,18 +83,15 @@ def extract_slice(op: ir.Operation, operands: Sequence[np.ndarray]) -> np.ndarra
     return tile.reshape([int(next(sizes)) if n == DYNAMIC else n for n in shape])
 
 
-def insert_slice(op: ir.Operation, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """Of tensor.insert_slice and tensor.parallel_insert_slice: the second operand, with the first
-    in it.
+def insert_slice(op: ir.Operation, operands: Sequence[np.ndarray], into: np.ndarray) -> None:
+    """Of tensor.insert_slice and tensor.parallel_insert_slice: put the first operand into a tensor
+    that has the elements of the second one.
     """
-    [[source], [into], *parts] = segments(op, operands)
-    box = box_of(op, parts, into.shape)
-    made = into.copy()
-    place = made[box]
+    [[source], _, *parts] = segments(op, operands)
+    place = into[box_of(op, parts, into.shape)]
     if [n for n in place.shape if n != 1] != [n for n in source.shape if n != 1]:
         raise IndexError(f"{op.name}: a tensor {source.shape} in a place {place.shape}")
-    made[box] = source.reshape(place.shape)
-    return made
+    place[...] = source.reshape(place.shape)
 
 
 # -- shapes --------------------------------------------------------------------------------------
