@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from measurements._case_pool import Outcome
+from peers.known import read
 
 from interpret import runner
 from interpret.judge import WHOLE, Judge, Schedules
@@ -71,13 +72,19 @@ def test_tiles_make_what_the_operators_are(judge, target, case):
     assert found.status == "pass", found.reason
 
 
-def test_what_the_record_says_otherwise_is_told():
-    claimed = {"a": "pass", "b": "refused"}
-    cases = [outcome("cpu a", "pass"), outcome("cpu b", "refused"), outcome("cuda a", WHOLE)]
-    assert runner.surprises(cases, claimed) == []
+def test_another_status_than_the_known_one_is_told():
+    claimed = {"cpu a": "pass", "cpu b": "refused", "cpu w": "wrong"}
+    cases = [("a", "pass"), ("a", WHOLE), ("b", "refused"), ("w", "wrong")]
+    assert runner.surprises([outcome(f"cpu {c}", s) for c, s in cases], claimed) == []
     other = [("a", "refused"), ("a", "wrong"), ("a", "crash"), ("b", "pass"), ("c", "pass")]
-    cases = [outcome(f"cpu {case}", status) for case, status in other]
-    assert len(runner.surprises(cases, claimed)) == 5
+    assert len(runner.surprises([outcome(f"cpu {c}", s) for c, s in other], claimed)) == 5
+
+
+def test_all_that_is_known_are_cases():
+    claimed = runner.claims(runner.TARGETS.split(","))
+    known = read(runner.KNOWN)
+    assert {*known} <= {*claimed}
+    assert all(claimed[name] == entry.status for name, entry in known.items())
 
 
 def test_outcomes_are_counted():
