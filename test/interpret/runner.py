@@ -39,7 +39,8 @@ TARGETS = "cpu:v4,cuda:h200"
 TURNS = 27
 # Whole networks, and cases of as many points as hundreds of others together: what they show,
 # smaller ones of their operators do.
-LARGE = re.compile(f"{NETWORKS.pattern}|MaxPool[12]d_stride_padding_dilation|test_operator_conv$")
+_CASES = "MaxPool[12]d_stride_padding_dilation|lppool_3d_default|operator_conv"
+LARGE = re.compile(f"{NETWORKS.pattern}|^test_({_CASES})$")
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -469,3 +469,62 @@ def test_iterations_write_to_the_result_that_they_name():
     once, twice = results(text, i64(3, 4))
     assert_same(once, i64(3, 4))
     assert_same(twice, i64(6, 8))
+
+
+# -- tensors that slices are put into in place ----------------------------------------------------
+def test_a_tensor_that_is_used_again_stays_as_it_is():
+    """The first insertion makes a tensor of its own; the second one must not change it."""
+    text = """
+      func.func @main(%x: tensor<4xf32>, %s: tensor<2xf32>, %t: tensor<2xf32>)
+          -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+        %a = tensor.insert_slice %s into %x[0] [2] [1] : tensor<2xf32> into tensor<4xf32>
+        %b = tensor.insert_slice %t into %a[1] [2] [1] : tensor<2xf32> into tensor<4xf32>
+        return %x, %a, %b : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+      }"""
+    x, a, b = results(text, np.float32([1, 2, 3, 4]), np.float32([5, 6]), np.float32([7, 8]))
+    np.testing.assert_array_equal([x, a, b], [[1, 2, 3, 4], [5, 6, 3, 4], [5, 7, 8, 4]])
+
+
+def test_a_tensor_from_outside_of_a_loop_is_the_same_in_each_iteration():
+    text = """
+      func.func @main(%x: tensor<3xf32>, %s: tensor<1xf32>) -> tensor<3xf32> {
+        %c0 = arith.constant 0 : index
+        %c1 = arith.constant 1 : index
+        %c3 = arith.constant 3 : index
+        %a = tensor.insert_slice %s into %x[0] [1] [1] : tensor<1xf32> into tensor<3xf32>
+        %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%o = %x) -> tensor<3xf32> {
+          %b = tensor.insert_slice %s into %a[%i] [1] [1] : tensor<1xf32> into tensor<3xf32>
+          %sum = arith.addf %o, %b : tensor<3xf32>
+          scf.yield %sum : tensor<3xf32>
+        }
+        return %r : tensor<3xf32>
+      }"""
+    [found] = results(text, np.float32([0, 0, 0]), np.float32([1]))
+    np.testing.assert_array_equal(found, [3, 1, 1])
+
+
+def test_a_loop_does_not_change_what_it_begins_with():
+    text = """
+      func.func @main(%x: tensor<3xf32>, %s: tensor<1xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+        %c0 = arith.constant 0 : index
+        %c1 = arith.constant 1 : index
+        %c2 = arith.constant 2 : index
+        %a = tensor.insert_slice %s into %x[0] [1] [1] : tensor<1xf32> into tensor<3xf32>
+        %r = scf.for %i = %c1 to %c2 step %c1 iter_args(%o = %a) -> tensor<3xf32> {
+          %b = tensor.insert_slice %s into %o[%i] [1] [1] : tensor<1xf32> into tensor<3xf32>
+          scf.yield %b : tensor<3xf32>
+        }
+        return %a, %r : tensor<3xf32>, tensor<3xf32>
+      }"""
+    a, r = results(text, np.float32([0, 0, 0]), np.float32([1]))
+    np.testing.assert_array_equal([a, r], [[1, 0, 0], [1, 1, 0]])
+
+
+def test_a_tensor_of_no_dims_gets_its_element():
+    text = """
+      func.func @main(%x: tensor<f32>, %s: tensor<f32>) -> tensor<f32> {
+        %a = tensor.insert_slice %s into %x[] [] [] : tensor<f32> into tensor<f32>
+        return %a : tensor<f32>
+      }"""
+    [found] = results(text, np.float32(1), np.float32(2))
+    np.testing.assert_array_equal(found, 2)

@@ -1,12 +1,7 @@
 """Schedules in numpy: the order of rTasks, the memory, and what is found where either is wrong."""
 
-import re
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from interpreted_stage import parsed
-from numpy_schedule import program_results
 from numpy_schedule.memory import Memory, Tensor
 from numpy_schedule.order import rtasks
 from s4 import s4_of

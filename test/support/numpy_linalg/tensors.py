@@ -88,7 +88,7 @@ def insert_slice(op: ir.Operation, operands: Sequence[np.ndarray], into: np.ndar
     that has the elements of the second one.
     """
     [[source], _, *parts] = segments(op, operands)
-    place = into[box_of(op, parts, into.shape)]
+    place = into[(*box_of(op, parts, into.shape), ...)]  # of no dims, too, a view
     if [n for n in place.shape if n != 1] != [n for n in source.shape if n != 1]:
         raise IndexError(f"{op.name}: a tensor {source.shape} in a place {place.shape}")
     place[...] = source.reshape(place.shape)
