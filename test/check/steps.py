@@ -65,6 +65,9 @@ STEPS = (
     # Operators with each type, attribute and optional input of each version, beside onnxruntime: a
     # part of them with each commit, and none may be worse than in the record.
     Step("operators", "python test/operators --commit-turn", by_commit=True),
+    # The conformance cases as their schedules say, in numpy and without code, for a CPU and a GPU:
+    # a part of them with each commit.
+    Step("interpret", "python test/interpret --commit-turn", by_commit=True),
     # Cases of other projects' test suites, a part of them with each commit.
     Step("peers", "python test/peers --commit-turn", by_commit=True),
     # Random graphs, files and schedules: always the same ones ...

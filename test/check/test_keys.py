@@ -120,7 +120,8 @@ def test_steps(fixed):
         hashes = {**tree.hashes, **({changed: "another"} if changed else {})}
         return Keys(Tree(tree.root, hashes, COMMIT), environment, {}).of_step(steps[name])
 
-    assert [of(name) for name in ("ruff", "mypy", "sweep", "operators", "peers")] == [None] * 5
+    always = ("ruff", "mypy", "sweep", "operators", "interpret", "peers")
+    assert [of(name) for name in always] == [None] * 6
     for name in ("lit", "conformance", "replay", "fuzz"):
         assert of(name, "rcompiler/roller.py") != of(name)
         assert of(name, "README.md") == of(name)
