@@ -319,3 +319,41 @@ def test_another_map_gives_another_result():
     x, zero = np.arange(9).reshape(3, 3), np.zeros(3, "i8")
     assert results(text, x, zero)[0].tolist() == [3, 12, 21]
     assert results(damaged, x, zero)[0].tolist() == [9, 12, 15]
+
+
+# -- sums whose points are computed at once -------------------------------------------------------
+def test_a_reduction_whose_steps_have_elements_of_their_own_sums_none():
+    text = generic_text(
+        1,
+        ["reduction"],
+        [("d0",), ("d0",)],
+        ["tensor<3xi64>"] * 2,
+        "%y = arith.addi %e1, %e0 : i64",
+    )
+    [found] = results(text, np.int64([1, 2, 3]), np.int64([10, 20, 30]))
+    np.testing.assert_array_equal(found, [11, 22, 33])
+
+
+def test_what_is_the_same_at_each_step_counts_at_each():
+    """The input does not depend on the loop that is summed over."""
+    types = ["tensor<2xi64>", "tensor<5xi64>", "tensor<2xi64>"]
+    maps, kinds = [("d0",), ("d1",), ("d0",)], ["parallel", "reduction"]
+    text = generic_text(2, kinds, maps, types, "%y = arith.addi %e0, %e2 : i64")
+    [found] = results(text, np.int64([1, 2]), np.int64(range(5)), np.int64([100, 200]))
+    np.testing.assert_array_equal(found, [105, 210])
+
+
+def test_sums_of_f16_are_rounded_at_each_step():
+    types = ["tensor<4xf16>", "tensor<f16>"]
+    text = generic_text(
+        1, ["reduction"], [("d0",), ()], types, "%y = arith.addf %e1, %e0 : f16", "f16"
+    )
+    [found] = results(text, np.ones(4, np.float16), np.float16(2048))
+    np.testing.assert_array_equal(found, 2048)
+
+
+def test_a_difference_is_not_taken_for_a_sum():
+    types = ["tensor<3xi64>", "tensor<i64>"]
+    text = generic_text(1, ["reduction"], [("d0",), ()], types, "%y = arith.subi %e0, %e1 : i64")
+    [found] = results(text, np.int64([1, 2, 3]), np.int64(0))
+    np.testing.assert_array_equal(found, 3 - (2 - (1 - 0)))
