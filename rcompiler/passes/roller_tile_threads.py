@@ -147,7 +147,10 @@ def _tile_stage(sources: Sources, op: ir.Operation, threads: BlockThreads) -> No
     whole = Box.dense([Linear()] * len(sizes), sizes)
     sums = reduces(sources, tile)
     nest = ThreadNest(op, indices, whole, threads, sums=sums)
-    leaf = lambda box: [Fuser(sources, PATTERNS).tile(tile, box)]  # noqa: E731
+
+    def leaf(box: Box) -> Values:
+        return [Fuser(sources, PATTERNS).tile(tile, box)]
+
     op.operands[0] = nest.share_out([into], leaf)[0]
 
 
