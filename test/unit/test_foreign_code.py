@@ -71,6 +71,7 @@ SITES = {
     "passes/gpu/math_ops.py": {"Module.parse": OURS},
     "passes/gpu/scalars.py": {"Attribute.parse": OURS},
     "passes/ir/tensor_ir.py": {"Attribute.parse": OURS},
+    "passes/tiles/box.py": {"Attribute.parse": OURS},
     "passes/tiles/thread_nest.py": {"Attribute.parse": OURS},
     "passes/roller_tidy_tasks.py": {"PassManager.parse": OURS},
     "passes/roller_tile.py": {"Type.parse": OURS},
